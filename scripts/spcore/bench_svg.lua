@@ -1,11 +1,13 @@
 -- SPDX-License-Identifier: MIT
--- What `spcore bench` measured as a picture: throughput over batch sizes, a line for each strategy with its least and most;
--- below it the gain over the first strategy. Batch sizes stand at equal distances, points of one beside each other.
+-- What `spcore bench` measured as a picture: throughput over batch sizes, a line for each strategy with its least and
+-- most; below it the gain over the first strategy. Batch sizes stand at equal distances, points of one beside each
+-- other.
 local look = require "spcore.look"
-local plot = require "spcore.plot"
+local svg = require "spcore.svg"
 
-local escape, cut = look.escape, look.cut
+local cut = look.cut
 local lines = 6 -- look's colours of lines; what comes behind them is dashed, its bars are pale
+local middle = { ["text-anchor"] = "middle" }
 local wide, left, right, letter = look.width, 64, 16, 6.2 -- letter: about the width of one
 
 -- Rows as series: { name =, colour = a class, dash =, pale =, at = { rows by the batch size's number } };
@@ -23,8 +25,8 @@ local function series_of(result)
     local s = of[r.name]
     if not s then
       local again = #series >= lines
-      s = { name = r.name, colour = "line" .. #series % lines, at = {}, dash = again and ' stroke-dasharray="5 3"' or "",
-        pale = again and ' fill-opacity="0.5"' or "" }
+      s = { name = r.name, colour = "line" .. #series % lines, at = {}, dash = again and "5 3" or nil,
+        pale = again and 0.5 or nil }
       series[#series + 1], of[r.name] = s, s
     end
     for i, batch in ipairs(batches) do
@@ -36,26 +38,20 @@ end
 
 -- A panel: its marks, of from..to between two heights -> a function from values to heights
 local function axis(c, top, bottom, from, to, most)
-  local function y(v) return bottom - (v - from) / (to - from) * (bottom - top) end
-  for _, v in ipairs(plot.ticks(from, to, most)) do
-    c.put('<path class="line-%s" d="M%d %.1fH%d"/>', v == 0 and "dim" or "rule", left, y(v), wide - right)
-    c.put('<text x="%d" y="%.1f" text-anchor="end">%s</text>', left - 8, y(v) + 4, plot.number(v))
-  end
-  return y
+  return c:y_axis { from = from, to = to, top = top, bottom = bottom, left = left, right = wide - right, most = most,
+    line = function(v) return { class = v == 0 and "line-dim" or "line-rule" } end }
 end
 
--- Names with their colours, in as many lines as they take -> the height behind them
+-- Names with their colours, in as many lines as they take -> the height of the last
 local function put_legend(c, series, y)
-  local x = left
-  for _, s in ipairs(series) do
-    local name = cut(s.name, 60)
-    local width = 30 + letter * (utf8.len(name) or #name) + 18
-    if x > left and x + width > wide then x, y = left, y + 18 end
-    c.put('<path class="line-%s" d="M%.1f %dh22" stroke-width="2.5"%s/>', s.colour, x, y - 4, s.dash)
-    c.put('<text x="%.1f" y="%d">%s</text>', x + 28, y, escape(name))
-    x = x + width
+  local entries = {}
+  for i, s in ipairs(series) do
+    entries[i] = { words = cut(s.name, 60), mark = function(x, at)
+      c:path(svg.path("M", x, at - 4, "h", 22), { class = "line-" .. s.colour, ["stroke-width"] = 2.5,
+        ["stroke-dasharray"] = s.dash })
+    end }
   end
-  return y
+  return c:legend(entries, { left = left, right = wide, y = y, line = 18, letter = letter, room = 48, words_at = 28 })
 end
 
 local function rate(r) return r.images_per_second or r.steps_per_second end
@@ -67,16 +63,19 @@ local function put_series(c, s, y, beside)
     local r, x = s.at[i], c.x(i) + beside
     if r then
       local images = rate(r) / r.steps_per_second
-      path[#path + 1] = ("%s%.1f %.1f"):format(i > 1 and s.at[i - 1] and "L" or "M", x, y(rate(r)))
-      spread[#spread + 1] = ("M%.1f %.1fV%.1f"):format(x, y(images * r.least), y(images * r.most))
-      local title = ("%s, batch %d: %.4g steps/s (%.4g .. %.4g)"):format(escape(s.name), r.batch, r.steps_per_second, r.least,
-        r.most)
-      marks[#marks + 1] = ('<circle cx="%.1f" cy="%.1f" r="3.5"><title>%s</title></circle>'):format(x, y(rate(r)), title)
+      path[#path + 1] = svg.path(i > 1 and s.at[i - 1] and "L" or "M", x, y(rate(r)))
+      spread[#spread + 1] = svg.path("M", x, y(images * r.least), "V", y(images * r.most))
+      marks[#marks + 1] = { x, y(rate(r)), ("%s, batch %d: %.4g steps/s (%.4g .. %.4g)"):format(s.name, r.batch,
+        r.steps_per_second, r.least, r.most) }
     end
   end
-  c.put('<g class="line-%s" fill="none"><path d="%s" stroke-width="2"%s/><path d="%s"/></g>', s.colour, table.concat(path),
-    s.dash, table.concat(spread))
-  c.put('<g class="%s">%s</g>', s.colour, table.concat(marks, "\n"))
+  c:group({ class = "line-" .. s.colour, fill = "none" }, function()
+    c:path(table.concat(path), { ["stroke-width"] = 2, ["stroke-dasharray"] = s.dash })
+    c:path(table.concat(spread))
+  end)
+  c:group({ class = s.colour }, function()
+    for _, m in ipairs(marks) do c:circle(m[1], m[2], 3.5, nil, m[3]) end
+  end)
 end
 
 local function put_lines(c, series, top, bottom)
@@ -85,7 +84,7 @@ local function put_lines(c, series, top, bottom)
     for _, r in pairs(s.at) do most = math.max(most, rate(r) * r.most / r.steps_per_second) end
   end
   if most == 0 then
-    c.put('<text x="%d" y="%d">no run came to its end</text>', left + 20, (top + bottom) // 2)
+    c:text(left + 20, (top + bottom) // 2, "no run came to its end")
     return
   end
   local y, apart = axis(c, top, bottom, 0, most * 1.02, 5), math.min(6, c.slot / 2 / #series)
@@ -109,11 +108,10 @@ local function put_gains(c, series, top, bottom)
       local gain, x = r.gain_percent, c.x(i) + (k - 2 - (#series - 1) / 2) * each
       if gain then
         local a, b = y(math.max(gain, 0)), y(math.min(gain, 0))
-        c.put('<rect class="%s"%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s, batch %d: %+.1f %%</title></rect>',
-          series[k].colour, series[k].pale, x + 1, a, each - 2, math.max(b - a, 0.5), escape(series[k].name), r.batch, gain)
+        c:rect(x + 1, a, each - 2, math.max(b - a, 0.5),
+          { class = series[k].colour, ["fill-opacity"] = series[k].pale }, ("%s, batch %d: %+.1f %%"):format(series[k].name, r.batch, gain))
         if longest * letter <= each then
-          c.put('<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>', x + each / 2, gain >= 0 and a - 3 or b + 11,
-            form:format(gain))
+          c:text(x + each / 2, gain >= 0 and a - 3 or b + 11, form:format(gain), middle)
         end
       end
     end
@@ -130,27 +128,22 @@ end
 
 return function(result)
   local series, batches = series_of(result)
-  local c = { out = {}, n = #batches, slot = (wide - left - right) / math.max(#batches, 1) }
-  function c.put(...) c.out[#c.out + 1] = string.format(...) end
+  local c = svg.canvas()
+  c.n, c.slot = #batches, (wide - left - right) / math.max(#batches, 1)
   function c.x(i) return left + (i - 0.5) * c.slot end
+  c:text(8, 20, cut(result.script, 90), { class = "ink", ["font-size"] = look.large })
   local legend = put_legend(c, series, 46)
   local top = legend + 34
   local bottom, images = top + 220, result.rows[1] and result.rows[1].batch
-  c.put('<text x="8" y="%d">%s</text>', top - 14, images and "images/s" or "steps/s")
+  c:text(8, top - 14, images and "images/s" or "steps/s")
   if c.n > 0 then put_lines(c, series, top, bottom) end
   if has_gains(series) then
     top, bottom = bottom + 44, bottom + 44 + 110
-    c.put('<text x="8" y="%d">gain over %s, per cent</text>', top - 14, escape(cut(series[1].name, 60)))
+    c:text(8, top - 14, ("gain over %s, per cent"):format(cut(series[1].name, 60)))
     put_gains(c, series, top, bottom)
   end
-  for i, batch in ipairs(batches) do
-    c.put('<text x="%.1f" y="%d" text-anchor="middle">%d</text>', c.x(i), bottom + 18, batch)
-  end
-  c.put('<text x="%.1f" y="%d" text-anchor="middle">batch size</text>', (left + wide - right) / 2, bottom + 36)
-  local high = bottom + 46
-  local head = ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" '
-    .. 'font-size="%d" class="dim">\n%s\n<title>%s</title>\n<rect class="page" width="100%%" height="100%%"/>\n'):format(wide, high,
-    wide, high, look.font, look.style(), escape(result.script))
-  local title = ('<text class="ink" x="8" y="20" font-size="%d">%s</text>\n'):format(look.large, escape(cut(result.script, 90)))
-  return head .. title .. table.concat(c.out, "\n") .. "\n</svg>\n"
+  for i, batch in ipairs(batches) do c:text(c.x(i), bottom + 18, batch, middle) end
+  c:text((left + wide - right) / 2, bottom + 36, "batch size", middle)
+  return c:document(wide, bottom + 46, { title = result.script, style = true,
+    more = { class = "dim", ["font-size"] = look.font } })
 end

@@ -3,6 +3,7 @@
 -- by step, an arrow for each wait across lanes. Lengths mean nothing but order: a box begins when all that it waits for
 -- may be over, and ends where its lane goes on or somebody waits for it.
 local look = require "spcore.look"
+local svg = require "spcore.svg"
 
 -- ---- what is drawn ----
 
@@ -133,7 +134,7 @@ end
 
 -- ---- how ----
 
-local escape, grey = look.escape, look.grey
+local grey = look.grey
 local colours = table.move(look.fills, 1, 6, 1, {}) -- by step, so that they come again soon
 
 local head, row_height, box_height, top, line = 236, 34, 24, 40, 12
@@ -144,13 +145,9 @@ end
 
 -- Words with commas as lines of at most so many letters.
 local function wrapped(words, width)
-  local lines = { "" }
-  for i, word in ipairs(words) do
-    local piece = word .. (i < #words and ", " or "")
-    if #lines[#lines] > 0 and #lines[#lines] + #piece > width then lines[#lines + 1] = "" end
-    lines[#lines] = lines[#lines] .. piece
-  end
-  return lines
+  local pieces = {}
+  for i, word in ipairs(words) do pieces[i] = word .. (i < #words and ", " or "") end
+  return svg.wrapped(pieces, width)
 end
 
 -- A lane's name and delay, then what it does: with letters where that is more than one group.
@@ -191,11 +188,12 @@ local function rows_of(info, groups)
   return rows, of, y
 end
 
--- All that is to be drawn, and put(), which adds a line.
+-- All that is to be drawn, and the canvas.
 local function plan(info)
   local waits = crossing(info)
   local groups, of = grouped(info, waits)
-  local c = { info = info, waits = waits, of = of, levels = put_levels(groups, of, waits), fill = 0, out = {} }
+  local c = { info = info, waits = waits, of = of, levels = put_levels(groups, of, waits), fill = 0,
+    canvas = svg.canvas() }
   c.rows, c.row_of, c.bottom = rows_of(info, groups)
   for _, row in ipairs(c.rows) do c.fill = math.max(c.fill, row.lane.delay) end
   c.ticks = c.fill + math.max(3, longest(info) + 1)
@@ -203,43 +201,41 @@ local function plan(info)
   c.unit = math.max(26, math.min(96, 640 // (c.ticks * c.levels)))
   c.last = c.ticks * c.levels
   function c.x(level) return head + math.min(level, c.last) * c.unit end
-  function c.put(...) c.out[#c.out + 1] = string.format(...) end
   return c
 end
 
+local middle = { ["text-anchor"] = "middle" }
+
 local function put_ticks(c)
-  local put, wide = c.put, c.unit * c.levels
-  put('<g class="ticks" fill="%s">', grey)
-  for tick = 0, c.ticks - 1 do
-    put('<text x="%d" y="28" text-anchor="middle">tick %d</text>', head + tick * wide + wide // 2, tick)
-  end
-  if c.fill > 0 then put('<text x="%d" y="14">fill</text>', head + 4) end
-  put('<text x="%d" y="14">from here on all ticks are alike</text>', head + c.fill * wide + 4)
-  put("</g>")
-  put('<g class="grid" stroke="%s" stroke-width="0.5" stroke-dasharray="2 3">', grey)
-  for tick = 0, c.ticks do put('<path d="M%d %dV%d"/>', head + tick * wide, tick == c.fill and 4 or 32, c.bottom) end
-  put("</g>")
+  local pen, wide = c.canvas, c.unit * c.levels
+  pen:group({ class = "ticks", fill = grey }, function()
+    for tick = 0, c.ticks - 1 do pen:text(head + tick * wide + wide // 2, 28, ("tick %d"):format(tick), middle) end
+    if c.fill > 0 then pen:text(head + 4, 14, "fill") end
+    pen:text(head + c.fill * wide + 4, 14, "from here on all ticks are alike")
+  end)
+  pen:group({ class = "grid", stroke = grey, ["stroke-width"] = 0.5, ["stroke-dasharray"] = "2 3" }, function()
+    for tick = 0, c.ticks do pen:path(svg.path("M", head + tick * wide, tick == c.fill and 4 or 32, "V", c.bottom)) end
+  end)
 end
 
 local function put_lane(c, row)
-  local put, y = c.put, row.y + 14
-  put('<g class="lane" fill="%s">', grey)
-  put('<text x="8" y="%d" font-size="11" font-weight="bold">%s</text>', y, escape(row.lane.name))
-  put('<text x="%d" y="%d" text-anchor="end">delay %d</text>', head - 12, y, row.lane.delay)
-  for i, text in ipairs(row.words) do put('<text x="8" y="%d">%s</text>', y + i * line, escape(text)) end
-  put("</g>")
+  local pen, y = c.canvas, row.y + 14
+  pen:group({ class = "lane", fill = grey }, function()
+    pen:text(8, y, row.lane.name, { ["font-size"] = 11, ["font-weight"] = "bold" })
+    pen:text(head - 12, y, ("delay %d"):format(row.lane.delay), { ["text-anchor"] = "end" })
+    for i, text in ipairs(row.words) do pen:text(8, y + i * line, text) end
+  end)
 end
 
 local function put_box(c, row, group, step)
-  local box, put, names = c.boxes[group][step], c.put, {}
+  local box, pen, names = c.boxes[group][step], c.canvas, {}
   if not box or box.from >= c.last then return end
   for i, t in ipairs(group.tasks) do names[i] = c.info.tasks[t].name end
   local left, wide, y = c.x(box.from) + 1, c.x(box.to) - c.x(box.from) - 2, row.y + (row.height - box_height) // 2
-  local words = ("%s, step %d: %s"):format(row.lane.name, step, table.concat(names, ", "))
-  put('<g class="box"><title>%s</title>', escape(words))
-  put('<rect x="%d" y="%d" width="%d" height="%d" rx="3" fill="%s"/>', left, y, wide, box_height,
-    colours[step % #colours + 1])
-  put('<text x="%d" y="%d" font-size="11">%d%s</text></g>', left + wide // 2, y + 16, step, group.letter)
+  pen:group({ class = "box" }, function()
+    pen:rect(left, y, wide, box_height, { rx = 3, fill = colours[step % #colours + 1] })
+    pen:text(left + wide // 2, y + 16, step .. group.letter, { ["font-size"] = 11 })
+  end, ("%s, step %d: %s"):format(row.lane.name, step, table.concat(names, ", ")))
 end
 
 local function put_wait(c, w, step)
@@ -251,39 +247,39 @@ local function put_wait(c, w, step)
   local half = (b.y > a.y and 1 or -1) * box_height // 2
   local x1, y1 = c.x(source.to) - 4, a.y + a.height // 2 + half
   local x2, y2 = c.x(box.from) + 4, b.y + b.height // 2 - half
-  local middle = (y1 + y2) // 2
-  c.put('<path d="M%d %dC%d %d %d %d %d %d"%s marker-end="url(#tip)"/>', x1, y1, x1, middle, x2, middle, x2, y2,
-    run < step and ' stroke-dasharray="3 2"' or "")
+  local middle_y = (y1 + y2) // 2
+  c.canvas:path(svg.path("M", x1, y1, "C", x1, middle_y, x2, middle_y, x2, y2),
+    { ["marker-end"] = "url(#tip)", ["stroke-dasharray"] = run < step and "3 2" or nil })
 end
 
 local function each_step(c, f)
   for step = 0, c.ticks - 1 do f(step) end
 end
 
+-- The tip of an arrow.
+local tip = '<defs><marker id="tip" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
+  .. '<path d="M0 0 6 3 0 6z" fill="' .. grey .. '"/></marker></defs>'
+
 return function(doc, info)
   local c = plan(info)
-  local put, wide, high = c.put, c.x(c.last) + 12, c.bottom + 22
-  put('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" '
-    .. 'font-size="10">', wide, high, wide, high)
-  put("<title>strategy %s: lanes by ticks</title>", escape(doc.strategy))
-  put('<defs><marker id="tip" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
-    .. '<path d="M0 0 6 3 0 6z" fill="%s"/></marker></defs>', grey)
+  local pen = c.canvas
+  pen:put(tip)
   put_ticks(c)
   for _, row in ipairs(c.rows) do put_lane(c, row) end
-  put('<g class="boxes" fill="%s" stroke="none" text-anchor="middle">', look.on_fill)
-  for _, row in ipairs(c.rows) do
-    for _, group in ipairs(row.groups) do
-      each_step(c, function(step) put_box(c, row, group, step) end)
+  pen:group({ class = "boxes", fill = look.on_fill, stroke = "none", ["text-anchor"] = "middle" }, function()
+    for _, row in ipairs(c.rows) do
+      for _, group in ipairs(row.groups) do
+        each_step(c, function(step) put_box(c, row, group, step) end)
+      end
     end
-  end
-  put "</g>"
-  put('<g class="waits" fill="none" stroke="%s" stroke-width="0.9">', grey)
-  for _, w in ipairs(c.waits) do
-    each_step(c, function(step) put_wait(c, w, step) end)
-  end
-  put "</g>"
-  put('<text x="8" y="%d" fill="%s">%s; boxes: the step; arrows: waits, dashed for an earlier step. Lengths are not '
-    .. "times; the host's row is left out.</text>", c.bottom + 14, grey, escape(doc.strategy))
-  put "</svg>"
-  return table.concat(c.out, "\n") .. "\n"
+  end)
+  pen:group({ class = "waits", fill = "none", stroke = grey, ["stroke-width"] = 0.9 }, function()
+    for _, w in ipairs(c.waits) do
+      each_step(c, function(step) put_wait(c, w, step) end)
+    end
+  end)
+  pen:text(8, c.bottom + 14, doc.strategy .. "; boxes: the step; arrows: waits, dashed for an earlier step. Lengths "
+    .. "are not times; the host's row is left out.", { fill = grey })
+  return pen:document(c.x(c.last) + 12, c.bottom + 22,
+    { title = ("strategy %s: lanes by ticks"):format(doc.strategy), more = { ["font-size"] = 10 } })
 end
