@@ -19,7 +19,8 @@ local function value_of(row)
   return row.value or (type(row[1]) == "number" and (math.type(row[1]) == "integer" and "N" or "X")) or "TEXT"
 end
 
--- "1 to 64", or nil where nothing bounds it that a reader would not think of; a 0 that stands for something else is no part.
+-- "1 to 64", or nil where nothing bounds it that a reader would not think of; a 0 that stands for something else is no
+-- part.
 local function range_of(row)
   if row.choices or type(row[1]) ~= "number" or not row.max or row.max == math.maxinteger then return nil end
   local least = row.default and row.min == 0 and 1 or row.min
@@ -77,8 +78,8 @@ end
 local function type_of(row)
   if row.list then return "string[]" end
   if row.choices then return '"' .. table.concat(row.choices, '"|"') .. '"' end
-  return is_flag(row) and "boolean" or type(row[1]) == "string" and "string" or math.type(row[1]) == "integer" and "integer"
-    or "number"
+  if is_flag(row) then return "boolean" end
+  return math.type(row[1]) == "integer" and "integer" or type(row[1]) -- "number", "string"
 end
 
 local function fields(rows, names)
@@ -101,9 +102,10 @@ end
 local function meta()
   local lane = {}
   for _, row in ipairs(options.lane) do lane[row.name] = row end
-  return "---@meta\n-- The options of scripts and the properties of lanes, made by the build; the rest is in spcore.lua.\n\n"
-    .. "---@class spcore.options\n" .. fields(options.common, words.keys(options.common))
-    .. "\n---@class spcore.options of a script with checkpoints\n" .. fields(options.resuming, words.keys(options.resuming))
+  return "---@meta\n-- The options of scripts and the properties of lanes, made by the build; the rest is in "
+    .. "spcore.lua.\n\n---@class spcore.options\n" .. fields(options.common, words.keys(options.common))
+    .. "\n---@class spcore.options of a script with checkpoints\n"
+    .. fields(options.resuming, words.keys(options.resuming))
     .. "\n---@class spcore.lane\n" .. fields(lane, lane_names())
 end
 
@@ -141,7 +143,8 @@ function tables.common()
     local row = rows[name]
     local default = is_flag(row) and tostring(row[1]) or default_of(row) or ""
     local what = row[2]
-    out[#out + 1] = ("| `%s` | %s | %s | %s |\n"):format(name, cell(default), cell(row[2] .. may_be(row)), left_out_by(name))
+    out[#out + 1] = ("| `%s` | %s | %s | %s |\n"):format(name, cell(default), cell(row[2] .. may_be(row)),
+      left_out_by(name))
   end
   return table.concat(out)
 end
@@ -150,7 +153,8 @@ function tables.resuming()
   local out = { "| option | default | what it is |\n|---|---|---|\n" }
   for _, name in ipairs(words.keys(options.resuming)) do
     local row = options.resuming[name]
-    out[#out + 1] = ("| `%s` | %s | %s |\n"):format(name, cell(is_flag(row) and "false" or default_of(row) or ""), cell(row[2]))
+    local default = is_flag(row) and tostring(row[1]) or default_of(row) or ""
+    out[#out + 1] = ("| `%s` | %s | %s |\n"):format(name, cell(default), cell(row[2]))
   end
   return table.concat(out)
 end

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * option.h - one row for each option of a graph and each property of a lane: name, range, default, words, and where the value
- * is kept. What reads and checks options goes by these rows, and so do --help, the man page, the annotations for editors and
- * docs/lua.md, which scripts/spcore/options.lua makes of them. */
+ * option.h - one row for each option of a graph and each property of a lane: name, range, default, words, and where
+ * the value is kept. What reads and checks options goes by these rows, and so do --help, the man page, the annotations
+ * for editors and docs/lua.md, which scripts/spcore/options.lua makes of them. */
 #ifndef SP_CORE_OPTION_H
 #define SP_CORE_OPTION_H
 
@@ -28,7 +28,7 @@ typedef struct sp_option {
   const char *value;          /* what help calls the value; NULL: N, or the choices */
   const char *otherwise;      /* what help says in place of the default */
   const char *groups;         /* what a script that lacks one of these cannot use: see scripts/spcore/options.lua */
-  const char *resume;         /* "free": may differ when a run goes on; "session": and is not taken over; NULL: neither */
+  const char *resume;         /* "free": may differ when a run goes on; "session": nor is it kept; NULL: neither */
   const char *help;           /* one line */
   const char *more;           /* what the man page says instead of it; *word* is bold, _word_ italic. NULL: the same */
 } sp_option;

@@ -1,12 +1,12 @@
 -- SPDX-License-Identifier: MIT
--- The options that all scripts have, a row each: those of a graph, which the core has rows of (core/graph/option.c), and here
--- the others. --help, the man page, the annotations for editors and the table in docs/lua.md are made of them.
+-- The options that all scripts have, a row each: those of a graph, which the core has rows of (core/graph/option.c),
+-- and here the others. --help, the man page, the annotations for editors and the table in docs/lua.md are made of them.
 --
--- A row: { default, help, min =, max =, choices =, default = words in place of the default, value = what help calls it,
--- more = what the man page says instead of help (*word* is bold, _word_ italic),
--- groups = words: a script that has no use for one of these has no use for the option,
--- resume = "free": may differ when a run goes on, since it changes no bit of the result, or where that is kept; "session":
--- and is not taken over from the run, since it says how a session is looked at and what it runs on }
+-- A row: { default, help, min =, max =, choices =, default = words in place of the default, value = what help calls
+-- it, more = what the man page says instead of help (*word* is bold, _word_ italic), groups = words: a script that has
+-- no use for one of these has no use for the option, resume = "free": may differ when a run goes on, since it changes
+-- no bit of the result, or where that is kept; "session": and is not taken over from the run, since it says how a
+-- session is looked at and what it runs on }
 local core = require "spcore.core"
 
 local options = {}
@@ -26,12 +26,13 @@ options.common = {
   device = { "auto", "where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1 ...", value = "NAME",
     more = "Where to compute: *auto* (the first GPU, or the processor where there is none), *cpu*, *cuda* or *cuda:N*. "
       .. "*spcore devices* lists them." },
-  precision = { "auto", "of products; auto: tf32 on a GPU, fp32 on the cpu", choices = { "auto", "fp32", "tf32", "bf16" },
+  precision = { "auto", "of products; auto: tf32 on a GPU, fp32 on the cpu",
+    choices = { "auto", "fp32", "tf32", "bf16" },
     more = "What products are computed with: *fp32*, *tf32*, *bf16* (bfloat16 activations and products; weights, their "
       .. "gradients and losses stay float32) or *auto*: tf32 on a GPU, fp32 on the processor, which has no other." },
-  strategy = { "serialized", "which stages overlap: a name or a file.lua", value = "NAME|FILE", groups = "strategy graph",
-    resume = "free", more = "A shipped strategy (*spcore strategies* lists them; *auto* measures which is the fastest), or a "
-      .. "Lua file." },
+  strategy = { "serialized", "which stages overlap: a name or a file.lua", value = "NAME|FILE",
+    groups = "strategy graph", resume = "free",
+    more = "A shipped strategy (*spcore strategies* lists them; *auto* measures which is the fastest), or a Lua file." },
   depth = { 1, "how many steps a strategy works ahead", min = 1, groups = "strategy graph", resume = "free" },
   threads = { 0, "threads of the arithmetic", default = "all processors", min = 0, max = 1024,
     more = "Threads of the arithmetic. Recorded in _settings.json_, since another number may change bits." },
@@ -44,25 +45,26 @@ options.common = {
     resume = "session", more = "Strategy *auto* measures again, whatever it remembers." },
   trace = { "", "write what ran when to this file, for Perfetto, chrome://tracing and spcore timeline", value = "FILE",
     groups = "trace graph", resume = "session",
-    more = "Write what ran when as JSON for Perfetto, chrome://tracing and *spcore timeline*, and print a table at the end. "
-      .. "A thread writes the file when the last of *--trace-steps* is over, else it is written at the end of the run, and "
-      .. "replaces an older one when it is whole: a run that is killed before leaves none." },
+    more = "Write what ran when as JSON for Perfetto, chrome://tracing and *spcore timeline*, and print a table at the "
+      .. "end. A thread writes the file when the last of *--trace-steps* is over, else it is written at the end of "
+      .. "the run, and replaces an older one when it is whole: a run that is killed before leaves none." },
   trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000, groups = "trace graph",
     resume = "session",
     more = "Of how many steps the trace is: the first behind warm-up, or all of a run that has no more; and of each "
-      .. "evaluation between them the first N. It holds at most 100000 slices, about 30 MB; what is left out is said." },
+      .. "evaluation between them the first N. It holds at most 100000 slices, about 30 MB; what is left out is "
+      .. "said." },
   plugin = { "", "load this stage file.so; may be repeated", list = true, value = "FILE.so", resume = "free",
     more = "Load this plugin. May be repeated." },
-  out = { "", "folder of the run", default = "the first of runs/NAME-1, -2 ... that is free", value = "DIR", groups = "run",
-    resume = "session",
-    more = "Folder of the run. A folder that holds a file of a run is refused, one that another run is writing to at the "
-      .. "moment too." },
+  out = { "", "folder of the run", default = "the first of runs/NAME-1, -2 ... that is free", value = "DIR",
+    groups = "run", resume = "session",
+    more = "Folder of the run. A folder that holds a file of a run is refused, one that another run is writing to at "
+      .. "the moment too." },
   tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none", groups = "run",
     resume = "free", more = "No event file for TensorBoard in the run's folder." },
   log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger,
     groups = "run", resume = "free",
-    more = "TensorBoard gets the scalars of each so many steps; validations always. _metrics.jsonl_ has a line a step all "
-      .. "the same." },
+    more = "TensorBoard gets the scalars of each so many steps; validations always. _metrics.jsonl_ has a line a step "
+      .. "all the same." },
   quiet = { false, "print errors and the last line only", resume = "session" },
   explain = { false, "print the schedule and its proof, and stop", groups = "strategy graph", resume = "session",
     more = "Print lanes, the operations of a tick as they are executed, and buffers, of the training and of each "
@@ -70,33 +72,35 @@ options.common = {
   debug = { false, "print a traceback with errors", resume = "session" },
   check_races = { false, "check what a script does with streams by hand, and name a wait that is missing",
     groups = "by_hand", resume = "session",
-    more = "Check what the script does with streams by hand before it is submitted: where nothing orders two operations "
-      .. "that use the same bytes, end with both, their streams, their lines and the wait that is missing." },
+    more = "Check what the script does with streams by hand before it is submitted: where nothing orders two "
+      .. "operations that use the same bytes, end with both, their streams, their lines and the wait that is "
+      .. "missing." },
 }
 
 -- Of a script that says `checkpoints = true`: its runs can be interrupted and go on.
 options.resuming = {
   resume = { "", "go on with the run in this folder, with its options, from its newest checkpoint", value = "RUN",
     resume = "session",
-    more = "Go on with the run in that folder, with its options, from its newest checkpoint: weights, and metrics but for "
-      .. "times, are those of a run in one piece, byte for byte. A damaged checkpoint is named, and the one before it taken; "
-      .. "without any the run begins at step 0 again. Of a run that is complete it says so." },
+    more = "Go on with the run in that folder, with its options, from its newest checkpoint: weights, and metrics but "
+      .. "for times, are those of a run in one piece, byte for byte. A damaged checkpoint is named, and the one "
+      .. "before it taken; without any the run begins at step 0 again. Of a run that is complete it says so." },
   override = { false, "with --resume: other options than the run's, or another graph, are taken", resume = "session",
-    more = "With *--resume*: take options of the command line that are others than the run's, or another graph, and say "
-      .. "so." },
+    more = "With *--resume*: take options of the command line that are others than the run's, or another graph, and "
+      .. "say so." },
   checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only",
     value = "N|TIME", resume = "free",
-    more = "Save all that *--resume* needs each so many steps, or after 90s, 5m, 2h; 0: only where a signal or *--max-time* "
-      .. "ends the run. There is at most one in *--run-ahead* + 1 steps. The two newest checkpoints stay." },
+    more = "Save all that *--resume* needs each so many steps, or after 90s, 5m, 2h; 0: only where a signal or "
+      .. "*--max-time* ends the run. There is at most one in *--run-ahead* + 1 steps. The two newest checkpoints "
+      .. "stay." },
   max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never", value = "TIME",
     resume = "session", more = "After 90s, 5m, 2h save a checkpoint and end, with status 0." },
   best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ...",
     value = "METRIC",
-    more = "The metric of validations by which _best.safetensors_ is chosen: *auto* (*iou*, else *accuracy*, else the least "
-      .. "*loss*), or another that validations have; the least of those whose names end in *loss*." },
+    more = "The metric of validations by which _best.safetensors_ is chosen: *auto* (*iou*, else *accuracy*, else the "
+      .. "least *loss*), or another that validations have; the least of those whose names end in *loss*." },
   patience = { 0, "end after so many validations without a better one by --best-by", default = "never", min = 0,
-    more = "End the run, as one that is complete, after so many validations of which none was better by *--best-by* than "
-      .. "the best before." },
+    more = "End the run, as one that is complete, after so many validations of which none was better by *--best-by* "
+      .. "than the best before." },
   min_delta = { 0.0, "with --patience: better is what is better by more than this", min = 0.0,
     more = "With *--patience*: a validation is better where it is so by more than this." },
 }
@@ -129,8 +133,8 @@ for _, row in ipairs(options.graph) do options.of_graph[row.name] = row end
 for _, name in ipairs { "device", "precision", "threads" } do options.of_graph[name] = options.common[name] end
 options.of_graph.strategy = nil -- may also be a function or lanes: see spcore.strategy
 
--- The names of the common options that a word of `without` leaves out; nil: there is no such word. Without a graph there is no
--- run, either.
+-- The names of the common options that a word of `without` leaves out; nil: there is no such word. Without a graph
+-- there is no run, either.
 function options.named(word)
   if not options.groups[word] then return options.common[word] and { word } end
   local names = {}
