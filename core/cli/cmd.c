@@ -7,14 +7,49 @@
 #include <stdio.h>
 #include <string.h>
 
-void sp_cmd_put_help(const sp_cmd *cmd, sp_sb *text) {
-  sp_sb_putf(text, "usage: spcore %s %s\n\n%s.\n\n%s", cmd->name, cmd->args, cmd->doc, cmd->help);
+#define COLUMNS 80
+#define OPTIONS_MAX 32
+
+static const sp_cmd_option help_option = {"help", NULL, 'h', "this text"};
+
+/* The k-th row, the last of which is --help; NULL: there are no more. */
+static const sp_cmd_option *option_at(const sp_cmd *cmd, size_t k) {
+  size_t n = 0;
+  while (cmd->options && cmd->options[n].name) n++;
+  return k < n ? &cmd->options[k] : k == n ? &help_option : NULL;
 }
 
-int sp_cmd_help(const sp_cmd *cmd) {
+static size_t width_of(const sp_cmd_option *o) {
+  return strlen("  --") + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0);
+}
+
+/* A row, its words broken so that they stay beside each other. */
+static void put_option(sp_sb *text, const sp_cmd_option *o, size_t width) {
+  size_t at = width + 2;
+  sp_sb_putf(text, "  --%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
+  sp_sb_putf(text, "%*s", (int)(at - width_of(o)), "");
+  for (const char *word = o->help; *word;) {
+    size_t n = strcspn(word, " ");
+    bool first = word == o->help, full = !first && at + 1 + n > COLUMNS;
+    if (full) sp_sb_putf(text, "\n%*s", (int)width + 2, "");
+    else if (!first) sp_sb_put(text, " ");
+    sp_sb_putf(text, "%.*s", (int)n, word);
+    at = full ? width + 2 + n : at + n + !first;
+    word += n + strspn(word + n, " ");
+  }
+  sp_sb_put(text, "\n");
+}
+
+static int put_help(const sp_cmd *cmd) {
   sp_sb text = {0};
-  sp_cmd_put_help(cmd, &text);
-  int code = sp_cmd_print(&text);
+  size_t width = 0;
+  sp_sb_putf(&text, "usage: spcore %s %s\n\n%s.\n\n", cmd->name, cmd->args, cmd->doc);
+  for (size_t k = 0; option_at(cmd, k); k++)
+    if (width_of(option_at(cmd, k)) > width) width = width_of(option_at(cmd, k));
+  for (size_t k = 0; option_at(cmd, k); k++) put_option(&text, option_at(cmd, k), width);
+  if (cmd->help) sp_sb_putf(&text, "\n%s", cmd->help);
+  int code = cmd->put_more ? cmd->put_more(&text) : 0;
+  if (!code) code = sp_cmd_print(&text);
   sp_sb_free(&text);
   return code;
 }
@@ -29,21 +64,37 @@ int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) {
   return SP_EXIT_USAGE;
 }
 
-int sp_cmd_bad_option(const sp_cmd *cmd, int what, char *const *argv, const struct option *options) {
-  const char *arg = argv[optind - 1], *names[64];
+/* What getopt_long did not like: `what` is its result, '?', or ':' where an argument is missing. Names the option and, where
+ * one is near, the right one. */
+static int bad_option(const sp_cmd *cmd, int what, char *const *argv) {
+  const char *arg = argv[optind - 1], *names[OPTIONS_MAX + 1];
   if (what == ':') return sp_cmd_usage(cmd, "%s wants a value", arg);
   if (strncmp(arg, "--", 2) != 0) return sp_cmd_usage(cmd, "there is no option -%c", optopt);
   char word[64];
   size_t n = 0;
   snprintf(word, sizeof word, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-  for (; options[n].name && n + 1 < SP_ARRAY(names); n++) {
-    names[n] = options[n].name;
+  for (; n < OPTIONS_MAX && option_at(cmd, n); n++) {
+    names[n] = option_at(cmd, n)->name;
     if (strcmp(names[n], word) == 0) return sp_cmd_usage(cmd, "--%s takes no value", word);
   }
   names[n] = NULL;
   const char *near = sp_nearest(word, names);
   if (near) return sp_cmd_usage(cmd, "there is no option --%s, did you mean --%s?", word, near);
   return sp_cmd_usage(cmd, "there is no option --%s", word);
+}
+
+int sp_cmd_next(const sp_cmd *cmd, int argc, char **argv, int *code) {
+  struct option list[OPTIONS_MAX + 1] = {{0}};
+  for (size_t k = 0; k < OPTIONS_MAX && option_at(cmd, k); k++) {
+    const sp_cmd_option *o = option_at(cmd, k);
+    list[k] = (struct option){o->name, o->value ? required_argument : no_argument, NULL, o->key};
+  }
+  int key = getopt_long(argc, argv, cmd->options_first ? "+:h" : ":h", list, NULL);
+  if (key == -1) return 0;
+  if (key == 'h') *code = put_help(cmd);
+  else if (key == '?' || key == ':') *code = bad_option(cmd, key, argv);
+  else return key;
+  return 0;
 }
 
 int sp_cmd_failed(const sp_err *err) {

@@ -8,28 +8,35 @@
 /* Exit codes: 0; SP_EXIT_FAILED with one line on stderr; SP_EXIT_USAGE for a command line that makes no sense. */
 enum { SP_EXIT_FAILED = 1, SP_EXIT_USAGE = 2 };
 
+/* A row for each option of a command: what getopt_long is told, and the words of help. */
+typedef struct sp_cmd_option {
+  const char *name;  /* "plugin"; of the last row NULL */
+  const char *value; /* what help calls its value: "FILE.so"; NULL: it has none */
+  int key;           /* what sp_cmd_next gives, more than 0 */
+  const char *help;  /* no full stop */
+} sp_cmd_option;
+
 typedef struct sp_cmd {
   const char *name; /* "inspect" */
   const char *args; /* "[STAGE] [options]" */
   const char *doc;  /* one sentence, no full stop */
-  const char *help; /* its options, a line each, every line ended by a newline */
+  const sp_cmd_option *options; /* NULL: none but --help, which every command has */
+  bool options_first;           /* the first word that is no option ends them */
+  const char *help;             /* what help says below the options, every line ended by a newline; NULL: nothing */
   /* argv[0] is the command's name, so that getopt_long takes argc, argv as they are (optind is 1, opterr 0). Returns the
-   * exit code. `--help` is the command's own: see sp_cmd_help. */
+   * exit code. */
   int (*main)(int argc, char **argv);
+  int (*put_more)(sp_sb *text); /* appends to help; NULL: nothing. 0, or an exit code */
 } sp_cmd;
 
 extern const sp_cmd sp_cmd_bench, sp_cmd_check, sp_cmd_completion, sp_cmd_data, sp_cmd_devices, sp_cmd_diff,
     sp_cmd_export, sp_cmd_inspect, sp_cmd_report, sp_cmd_run, sp_cmd_schedule, sp_cmd_strategies, sp_cmd_timeline;
 
-/* Prints usage, doc and options; returns 0. */
-int sp_cmd_help(const sp_cmd *cmd);
-void sp_cmd_put_help(const sp_cmd *cmd, sp_sb *text); /* the same text, for a command that adds to it */
+/* The key of the next option, whose value is in optarg; then optind is behind it. 0: there is none any more, or *code is an exit
+ * code, of --help or of a command line that makes no sense; else it stays as it is. */
+int sp_cmd_next(const sp_cmd *cmd, int argc, char **argv, int *code);
 /* Prints "spcore CMD: WORDS (see spcore CMD --help)"; returns SP_EXIT_USAGE. */
 int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) SP_PRINTF(2, 3);
-/* The same for what getopt_long did not like: `what` is its result, '?', or ':' where an argument is missing. Names the
- * option and, where one is near, the right one. */
-struct option;
-int sp_cmd_bad_option(const sp_cmd *cmd, int what, char *const *argv, const struct option *options);
 /* Prints "spcore: " and err's words; returns SP_EXIT_FAILED. */
 int sp_cmd_failed(const sp_err *err);
 /* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule`: as sp_lua has it. Returns
@@ -48,6 +55,9 @@ typedef struct sp_cmd_script {
 /* argv[0] is the script. By all ranks of a job, of which this process is one or starts all. */
 int sp_cmd_run_script(sp_cmd_script *s, int argc, char **argv);
 /* What stands behind --ranks, and behind --comm-timeout, which all ranks find in their environment; -1, or the exit code. */
+#define SP_CMD_RANKS(key, words) {"ranks", "N", key, words}
+#define SP_CMD_TIMEOUT(key, words) {"comm-timeout", "S", key, words}
+#define SP_CMD_PLUGIN(key) {"plugin", "FILE.so", key, "load this plugin first; may be repeated"}
 int sp_cmd_read_ranks(sp_cmd_script *s, const char *text);
 int sp_cmd_read_timeout(const sp_cmd_script *s, const char *text);
 /* cmd_lua.c: runs scripts/spcore/commands/NAME.lua, where argv[0] is NAME. Returns the exit code. */

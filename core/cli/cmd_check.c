@@ -139,20 +139,14 @@ static int check_all(const sp_conform *how, char *const *paths, size_t n, tap *t
 }
 
 static int check_main(int argc, char **argv) {
-  static const struct option options[] = {{"threads", required_argument, NULL, 't'},
-                                          {"set", required_argument, NULL, 's'},
-                                          {"precision", required_argument, NULL, 'p'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
   sp_value set = {0};
   sp_env_opts opt = {.threads = 2};
   sp_conform how = {.set = &set};
   tap t = {0};
-  int c;
-  while ((c = getopt_long(argc, argv, ":qh", options, NULL)) != -1) {
+  int code = -1;
+  for (int key; (key = sp_cmd_next(&sp_cmd_check, argc, argv, &code));) {
     char *end;
-    switch (c) {
+    switch (key) {
       case 't': {
         long n = strtol(optarg, &end, 10);
         if (*end || end == optarg || n < 1 || n > 1024)
@@ -169,9 +163,11 @@ static int check_main(int argc, char **argv) {
         sp_value_free(&set);
         return sp_cmd_usage(&sp_cmd_check, "--precision %s: fp32, tf32 or bf16 is wanted", optarg);
       case 'q': t.quiet = true; break;
-      case 'h': return sp_cmd_help(&sp_cmd_check);
-      default: return sp_cmd_bad_option(&sp_cmd_check, c, argv, options);
     }
+  }
+  if (code >= 0) {
+    sp_value_free(&set);
+    return code;
   }
   if (optind == argc) return sp_cmd_usage(&sp_cmd_check, "a plugin FILE.so is wanted");
 
@@ -180,16 +176,21 @@ static int check_main(int argc, char **argv) {
   if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
   how.host = &env->host;
   how.reg = env->reg;
-  int code = check_all(&how, argv + optind, (size_t)(argc - optind), &t);
+  code = check_all(&how, argv + optind, (size_t)(argc - optind), &t);
   sp_value_free(&set);
   sp_env_free(env);
   return code;
 }
 
-const sp_cmd sp_cmd_check = {
-    "check", "FILE.so... [options]", "Runs the stage conformance suite on plugin files",
-    "  --threads N       worker threads that the stages may use [2]\n"
-    "  --set NAME=VALUE  a parameter for the stages that have one of that name; may be repeated\n"
-    "  --precision P     what stages for a GPU compute with: fp32, tf32, bf16 [fp32]\n"
-    "  --quiet           only what failed or was not exercised\n",
-    check_main};
+static const sp_cmd_option options[] = {
+    {"threads", "N", 't', "worker threads that the stages may use [2]"},
+    {"set", "NAME=VALUE", 's', "a parameter for the stages that have one of that name; may be repeated"},
+    {"precision", "P", 'p', "what stages for a GPU compute with: fp32, tf32, bf16 [fp32]"},
+    {"quiet", NULL, 'q', "only what failed or was not exercised"},
+    {0}};
+
+const sp_cmd sp_cmd_check = {.name = "check",
+                             .args = "FILE.so... [options]",
+                             .doc = "Runs the stage conformance suite on plugin files",
+                             .options = options,
+                             .main = check_main};

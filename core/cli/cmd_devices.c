@@ -94,21 +94,14 @@ static void list_devices(sp_env *env, bool json, sp_sb *out) {
 }
 
 static int devices_main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          {"plugin", required_argument, NULL, 'p'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
   const char *plugin = NULL;
   bool json = false;
-  int c;
-  while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-    switch (c) {
-      case 'j': json = true; break;
-      case 'p': plugin = optarg; break;
-      case 'h': return sp_cmd_help(&sp_cmd_devices);
-      default: return sp_cmd_bad_option(&sp_cmd_devices, c, argv, options);
-    }
+  int code = -1;
+  for (int key; (key = sp_cmd_next(&sp_cmd_devices, argc, argv, &code));) {
+    if (key == 'j') json = true;
+    else plugin = optarg;
   }
+  if (code >= 0) return code;
   if (optind < argc) return sp_cmd_usage(&sp_cmd_devices, "'%s' is not wanted", argv[optind]);
 
   sp_env *env;
@@ -117,14 +110,18 @@ static int devices_main(int argc, char **argv) {
   if (sp_env_new(&env, &opt, &err)) return sp_cmd_failed(&err);
   sp_sb out = {0};
   list_devices(env, json, &out);
-  int code = sp_cmd_print(&out);
+  code = sp_cmd_print(&out);
   sp_sb_free(&out);
   sp_env_free(env);
   return code;
 }
 
-const sp_cmd sp_cmd_devices = {"devices", "[options]",
-                               "Lists what a graph can run on, and says why a device is missing",
-                               "  --json            as one JSON document\n"
-                               "  --plugin FILE.so  a plugin file with further devices\n",
-                               devices_main};
+static const sp_cmd_option options[] = {{"json", NULL, 'j', "as one JSON document"},
+                                        {"plugin", "FILE.so", 'p', "a plugin file with further devices"},
+                                        {0}};
+
+const sp_cmd sp_cmd_devices = {.name = "devices",
+                               .args = "[options]",
+                               .doc = "Lists what a graph can run on, and says why a device is missing",
+                               .options = options,
+                               .main = devices_main};

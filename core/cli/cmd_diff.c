@@ -244,10 +244,9 @@ static int diff_runs(const char *run_a, const char *run_b) {
 }
 
 static int diff_main(int argc, char **argv) {
-  static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-  int c = getopt_long(argc, argv, ":h", options, NULL);
-  if (c == 'h') return sp_cmd_help(&sp_cmd_diff);
-  if (c != -1) return sp_cmd_bad_option(&sp_cmd_diff, c, argv, options);
+  int code = -1;
+  sp_cmd_next(&sp_cmd_diff, argc, argv, &code);
+  if (code >= 0) return code;
   if (argc - optind != 2) return sp_cmd_usage(&sp_cmd_diff, "two runs are wanted, got %d", argc - optind);
   return diff_runs(argv[optind], argv[optind + 1]);
 }
@@ -256,8 +255,6 @@ const sp_cmd sp_cmd_diff = {
     .name = "diff",
     .args = "RUN RUN",
     .doc = "Compares two runs bit by bit, and names the first step, stage and edge that differ",
-    .help = "  --help  this text\n"
-            "\n"
-            "A RUN is a folder of a run with --checksums. Exit code: 0 same bits, 1 different, 2 trouble.\n",
+    .help = "A RUN is a folder of a run with --checksums. Exit code: 0 same bits, 1 different, 2 trouble.\n",
     .main = diff_main,
 };

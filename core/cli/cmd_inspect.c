@@ -93,30 +93,25 @@ static int inspect_model(const options *opt, int argc, char **argv) {
 }
 
 static int inspect_main(int argc, char **argv) {
-  static const struct option options_list[] = {
-      {"json", no_argument, NULL, 'j'},          {"meta", no_argument, NULL, 'm'},
-      {"plugin", required_argument, NULL, 'p'},  {"device", required_argument, NULL, 'd'},
-      {"model", required_argument, NULL, 'M'},   {"size", required_argument, NULL, 'o'},
-      {"classes", required_argument, NULL, 'o'}, {"output-stride", required_argument, NULL, 'o'},
-      {"help", no_argument, NULL, 'h'},          {0}};
   options opt = {0};
-  int c, at;
-  while ((c = getopt_long(argc, argv, ":h", options_list, &at)) != -1) {
-    switch (c) {
+  int code = -1;
+  for (int key; (key = sp_cmd_next(&sp_cmd_inspect, argc, argv, &code));) {
+    switch (key) {
       case 'j': opt.json = true; break;
       case 'm': opt.meta = true; break;
       case 'd': opt.device = optarg; break;
       case 'M': opt.model = true; break;
-      case 'o': opt.of_model = options_list[at].name; break;
-      case 'h': return sp_cmd_help(&sp_cmd_inspect);
+      case 's': opt.of_model = "size"; break;
+      case 'o': opt.of_model = "output-stride"; break;
+      case 'c': opt.of_model = "classes"; break;
       case 'p':
         if (opt.n_plugins == PLUGINS_MAX)
           return sp_cmd_usage(&sp_cmd_inspect, "more than %d times --plugin", PLUGINS_MAX);
         opt.plugins[opt.n_plugins++] = optarg;
         break;
-      default: return sp_cmd_bad_option(&sp_cmd_inspect, c, argv, options_list);
     }
   }
+  if (code >= 0) return code;
   if (argc - optind > 1) return sp_cmd_usage(&sp_cmd_inspect, "one stage at a time, not also '%s'", argv[optind + 1]);
   if (optind < argc) opt.stage = argv[optind];
   if (opt.model) return inspect_model(&opt, argc, argv);
@@ -126,7 +121,7 @@ static int inspect_main(int argc, char **argv) {
 
   sp_sb out = {0};
   sp_err err = {0};
-  int rc = inspect(&opt, &out, &err), code;
+  int rc = inspect(&opt, &out, &err);
   if (rc == SP_E_NOTFOUND && opt.device && !opt.stage)
     code = sp_cmd_usage(&sp_cmd_inspect, "no stage is for --device %s: %s", opt.device, err.msg);
   else code = rc ? sp_cmd_failed(&err) : sp_cmd_print(&out);
@@ -134,14 +129,19 @@ static int inspect_main(int argc, char **argv) {
   return code;
 }
 
-const sp_cmd sp_cmd_inspect = {
-    "inspect", "[STAGE] [options]", "Lists the stages, or prints everything about one, or about a known network",
-    "  --json             as one JSON document\n"
-    "  --meta             annotations for Lua editors\n"
-    "  --device NAME      only what is for that device\n"
-    "  --plugin FILE.so   a plugin file besides those in the plugin folders; may be repeated\n"
-    "  --model MODEL      layers, shapes, parameters and GFLOP of a network of sp.models, such as resnet50\n"
-    "  --size N           of its images, or HxW (what its weights want)\n"
-    "  --output-stride N  how many times smaller its smallest map is: 32, 16, 8 (32)\n"
-    "  --classes N        of its head (0: none)\n",
-    inspect_main};
+static const sp_cmd_option option_rows[] = {
+    {"json", NULL, 'j', "as one JSON document"},
+    {"meta", NULL, 'm', "annotations for Lua editors"},
+    {"device", "NAME", 'd', "only what is for that device"},
+    {"plugin", "FILE.so", 'p', "a plugin file besides those in the plugin folders; may be repeated"},
+    {"model", "MODEL", 'M', "layers, shapes, parameters and GFLOP of a network of sp.models, such as resnet50"},
+    {"size", "N", 's', "of its images, or HxW (what its weights want)"},
+    {"output-stride", "N", 'o', "how many times smaller its smallest map is: 32, 16, 8 (32)"},
+    {"classes", "N", 'c', "of its head (0: none)"},
+    {0}};
+
+const sp_cmd sp_cmd_inspect = {.name = "inspect",
+                               .args = "[STAGE] [options]",
+                               .doc = "Lists the stages, or prints everything about one, or about a known network",
+                               .options = option_rows,
+                               .main = inspect_main};

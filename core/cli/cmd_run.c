@@ -18,31 +18,16 @@
 #define GRACE 3
 #define STUCK 1
 
-enum { OPT_PLUGIN = 256, OPT_RANKS, OPT_TIMEOUT, OPT_DEBUG, OPT_HELP };
-
-static const struct option options[] = {
-    {"plugin", required_argument, NULL, OPT_PLUGIN},
-    {"ranks", required_argument, NULL, OPT_RANKS},
-    {"comm-timeout", required_argument, NULL, OPT_TIMEOUT},
-    {"debug", no_argument, NULL, OPT_DEBUG},
-    {"help", no_argument, NULL, OPT_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-/* The command's text, and the scripts that are there to run. */
-static int help(void) {
+/* The scripts that are there to run. */
+static int put_scripts(sp_sb *text) {
   sp_env *env;
   sp_err err;
-  sp_sb text = {0};
   if (sp_env_new(&env, &(sp_env_opts){.threads = 1, .max_helpers = 1}, &err)) return sp_cmd_failed(&err);
-  sp_cmd_put_help(&sp_cmd_run, &text);
-  sp_sb_put(&text, "\nShipped scripts:\n");
-  sp_script_put_shipped(env, 80, &text);
-  sp_sb_put(&text, "\n");
-  int code = sp_cmd_print(&text);
-  sp_sb_free(&text);
+  sp_sb_put(text, "\nShipped scripts:\n");
+  sp_script_put_shipped(env, 80, text);
+  sp_sb_put(text, "\n");
   sp_env_free(env);
-  return code;
+  return 0;
 }
 
 bool sp_cmd_debug(void) {
@@ -197,13 +182,11 @@ static int run_main(int argc, char **argv) {
     return sp_cmd_failed(&err);
   }
   int code = -1;
-  for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
-    if (c == OPT_PLUGIN) plugins[opts.n_plugins++] = optarg;
-    else if (c == OPT_RANKS) code = sp_cmd_read_ranks(&s, optarg);
-    else if (c == OPT_TIMEOUT) code = sp_cmd_read_timeout(&s, optarg);
-    else if (c == OPT_DEBUG) s.debug = true;
-    else if (c == OPT_HELP || c == 'h') code = help();
-    else code = sp_cmd_bad_option(&sp_cmd_run, c, argv, options);
+  for (int key; code < 0 && (key = sp_cmd_next(&sp_cmd_run, argc, argv, &code));) {
+    if (key == 'p') plugins[opts.n_plugins++] = optarg;
+    else if (key == 'r') code = sp_cmd_read_ranks(&s, optarg);
+    else if (key == 't') code = sp_cmd_read_timeout(&s, optarg);
+    else s.debug = true;
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_run, "a script is wanted, such as train_seg.lua");
   if (code < 0) code = sp_cmd_run_script(&s, argc - optind, argv + optind);
@@ -211,19 +194,22 @@ static int run_main(int argc, char **argv) {
   return code;
 }
 
+static const sp_cmd_option options[] = {
+    SP_CMD_PLUGIN('p'),
+    SP_CMD_RANKS('r', "start the script N times, as ranks of one job; docs/ranks.md; behind SCRIPT, too"),
+    SP_CMD_TIMEOUT('t', "ranks that have not got on for S seconds, while one waits, are stalled (60); behind SCRIPT, "
+                        "too"),
+    {"debug", NULL, 'd', "print a traceback with errors (also SPCORE_DEBUG=1)"},
+    {0}};
+
 const sp_cmd sp_cmd_run = {
     .name = "run",
     .args = "[options] SCRIPT [the script's options]",
     .doc = "Runs a Lua script that wires stages and trains",
-    .help = "  --plugin FILE.so  load this plugin first; may be repeated\n"
-            "  --ranks N         start the script N times, as ranks of one job; docs/ranks.md;\n"
-            "                    behind SCRIPT, too\n"
-            "  --comm-timeout S  ranks that have not got on for S seconds, while one waits,\n"
-            "                    are stalled (60); behind SCRIPT, too\n"
-            "  --debug           print a traceback with errors (also SPCORE_DEBUG=1)\n"
-            "  --help            this text\n"
-            "\n"
-            "SCRIPT is a file, or the name of one that is shipped, with or without .lua.\n"
+    .options = options,
+    .options_first = true,
+    .put_more = put_scripts,
+    .help = "SCRIPT is a file, or the name of one that is shipped, with or without .lua.\n"
             "What follows it is the script's: spcore run SCRIPT --help lists that. Ctrl-C\n"
             "ends the loop and saves, a second one ends at once.\n",
     .main = run_main,

@@ -7,11 +7,6 @@
 #include "host/env.h"
 
 static int schedule_main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"json", no_argument, NULL, 'j'},        {"dot", no_argument, NULL, 'd'},
-      {"svg", no_argument, NULL, 's'},         {"plugin", required_argument, NULL, 'p'},
-      {"ranks", required_argument, NULL, 'r'}, {"comm-timeout", required_argument, NULL, 't'},
-      {"help", no_argument, NULL, 'h'},        {0}};
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
   int form = 0;
   sp_env_opts opts = {.plugins = plugins};
@@ -22,15 +17,13 @@ static int schedule_main(int argc, char **argv) {
     return sp_cmd_failed(&err);
   }
   int code = -1;
-  for (int c; code < 0 && (c = getopt_long(argc, argv, "+:h", options, NULL)) != -1;) {
+  for (int c; code < 0 && (c = sp_cmd_next(&sp_cmd_schedule, argc, argv, &code));) {
     bool asked = c == 'j' || c == 'd' || c == 's';
     if (asked && form && form != c) code = sp_cmd_usage(&sp_cmd_schedule, "one of --json, --dot and --svg");
     else if (asked) form = c;
     else if (c == 'p') plugins[opts.n_plugins++] = optarg;
     else if (c == 'r') code = sp_cmd_read_ranks(&s, optarg);
-    else if (c == 't') code = sp_cmd_read_timeout(&s, optarg);
-    else if (c == 'h') code = sp_cmd_help(&sp_cmd_schedule);
-    else code = sp_cmd_bad_option(&sp_cmd_schedule, c, argv, options);
+    else code = sp_cmd_read_timeout(&s, optarg);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted, such as train_seg.lua");
   s.schedule = form == 'j' ? "json" : form == 'd' ? "dot" : form == 's' ? "svg" : "text";
@@ -39,19 +32,22 @@ static int schedule_main(int argc, char **argv) {
   return code;
 }
 
+static const sp_cmd_option options[] = {
+    {"json", NULL, 'j', "as one JSON document"},
+    {"dot", NULL, 'd', "as a graph for Graphviz: spcore schedule --dot SCRIPT | dot -Tsvg"},
+    {"svg", NULL, 's', "as a picture of the first steps: a row for each lane, a column for each tick"},
+    SP_CMD_PLUGIN('p'),
+    SP_CMD_RANKS('r', "that of N ranks of one job, of which each has the same; behind SCRIPT, too"),
+    SP_CMD_TIMEOUT('t', "as of spcore run; behind SCRIPT, too"),
+    {0}};
+
 const sp_cmd sp_cmd_schedule = {
     .name = "schedule",
     .args = "[options] SCRIPT [the script's options]",
     .doc = "Prints the schedule of a script's graph, and what it costs",
-    .help = "  --json            as one JSON document\n"
-            "  --dot             as a graph for Graphviz: spcore schedule --dot SCRIPT | dot -Tsvg\n"
-            "  --svg             as a picture of the first steps: a row for each lane, a column for each tick\n"
-            "  --plugin FILE.so  load this plugin first; may be repeated\n"
-            "  --ranks N         that of N ranks of one job, of which each has the same; behind SCRIPT, too\n"
-            "  --comm-timeout S  as of spcore run; behind SCRIPT, too\n"
-            "  --help            this text\n"
-            "\n"
-            "Runs SCRIPT as spcore run does until its graph is about to run, prints lanes, edges, waits, segments and "
+    .options = options,
+    .options_first = true,
+    .help = "Runs SCRIPT as spcore run does until its graph is about to run, prints lanes, edges, waits, segments and "
             "memory,\n"
             "and ends. The script's options choose the strategy: spcore schedule SCRIPT --strategy NAME.\n",
     .main = schedule_main,

@@ -68,29 +68,27 @@ static int list_strategies(const sp_env *env, bool json, sp_sb *out, sp_err *err
 }
 
 static int strategies_main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
   bool json = false;
-  for (int c; (c = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-    switch (c) {
-      case 'j': json = true; break;
-      case 'h': return sp_cmd_help(&sp_cmd_strategies);
-      default: return sp_cmd_bad_option(&sp_cmd_strategies, c, argv, options);
-    }
-  }
+  int code = -1;
+  while (sp_cmd_next(&sp_cmd_strategies, argc, argv, &code)) json = true;
+  if (code >= 0) return code;
   if (optind < argc) return sp_cmd_usage(&sp_cmd_strategies, "'%s' is not wanted", argv[optind]);
   sp_env *env;
   sp_err err;
   sp_sb out = {0};
   if (sp_env_new(&env, &(sp_env_opts){.threads = 1, .max_helpers = 1}, &err)) return sp_cmd_failed(&err);
-  int code = list_strategies(env, json, &out, &err) ? sp_cmd_failed(&err) : sp_cmd_print(&out);
+  code = list_strategies(env, json, &out, &err) ? sp_cmd_failed(&err) : sp_cmd_print(&out);
   sp_sb_free(&out);
   sp_env_free(env);
   return code;
 }
 
+static const sp_cmd_option options[] = {{"json", NULL, 'j', "as one JSON document"}, {0}};
+
 const sp_cmd sp_cmd_strategies = {
-    "strategies", "[options]", "Lists the strategies that are shipped, with what each does",
-    "  --json  as one JSON document\n"
-    "\n"
-    "spcore run SCRIPT --strategy NAME takes one of them, --strategy ./FILE.lua one's own.\n",
-    strategies_main};
+    .name = "strategies",
+    .args = "[options]",
+    .doc = "Lists the strategies that are shipped, with what each does",
+    .options = options,
+    .help = "spcore run SCRIPT --strategy NAME takes one of them, --strategy ./FILE.lua one's own.\n",
+    .main = strategies_main};
