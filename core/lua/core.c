@@ -34,6 +34,20 @@ static int core_env(lua_State *L) {
   return 1;
 }
 
+/* loaded_files() -> a list of what loadfile and dofile were asked for, as the script named it */
+static int core_loaded_files(lua_State *L) {
+  lua_Integer n = 0;
+  lua_settop(L, 0);
+  lua_newtable(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, SP_LUA_FILES);
+  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
+    lua_pushvalue(L, -2);
+    lua_rawseti(L, 1, ++n);
+  }
+  lua_pop(L, 1);
+  return 1;
+}
+
 /* argv() -> what follows the script's name */
 static int core_argv(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
@@ -289,6 +303,7 @@ static const luaL_Reg core_functions[] = {
     {"graph", sp_lua_graph_new},
     {"hand", sp_lua_hand_new},
     {"env", core_env},
+    {"loaded_files", core_loaded_files},
     {"rows", sp_lua_rows},
     {"argv", core_argv},
     {"set_threads", core_set_threads},

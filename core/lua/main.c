@@ -58,9 +58,25 @@ static int os_exit(lua_State *L) {
   _exit(code);
 }
 
+/* loadfile and dofile note the files that they are asked for, in the registry's SP_LUA_FILES: a run depends on them as on the
+ * script. Tail calls, so that what a file returns, yields or fails with is as without this. */
+static const char note_files[] =
+    "local files, load, run = ...\n"
+    "function loadfile(path, ...) if path then files[path] = true end return load(path, ...) end\n"
+    "function dofile(path) if path then files[path] = true end return run(path) end\n";
+
+static void hook_files(lua_State *L) {
+  if (luaL_loadbuffer(L, note_files, sizeof note_files - 1, "=loadfile") != LUA_OK) lua_error(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, SP_LUA_FILES);
+  lua_getglobal(L, "loadfile");
+  lua_getglobal(L, "dofile");
+  lua_call(L, 3, 0);
+}
+
 static int open_all(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   luaL_openlibs(L);
+  hook_files(L);
   lua_getglobal(L, LUA_OSLIBNAME);
   lua_pushcfunction(L, os_exit);
   lua_setfield(L, -2, "exit");

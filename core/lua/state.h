@@ -8,6 +8,9 @@
 
 #include "host/env.h"
 
+/* In the registry: a set of the files that loadfile and dofile were asked for. */
+#define SP_LUA_FILES "spcore files"
+
 typedef struct sp_lua {
   lua_State *L;
   sp_env *env;        /* not owned */

@@ -3,6 +3,7 @@
 -- was cut. This is the only list of it; graph.lua compares it between ranks, checkpoint.lua with what a checkpoint says.
 local core = require "spcore.core"
 local files = require "spcore.files"
+local sys = require "spcore.sys"
 
 local identity = {}
 
@@ -54,6 +55,11 @@ function identity.of(g)
   local function add(kind, what, value) list[#list + 1] = { kind, what, tostring(value) } end
   add("script", "the script", core.checksum(files.read(core.env().script_path)))
   for _, m in ipairs(modules()) do add("script", ("module '%s'"):format(m[1]), core.checksum(files.read(m[2]))) end
+  local loaded = core.loaded_files()
+  table.sort(loaded)
+  for _, path in ipairs(loaded) do
+    if sys.kind(path) == "file" then add("script", ("file '%s'"):format(path), core.checksum(files.read(path))) end
+  end
   for i, line in ipairs(identity.describe(g)) do add("graph", "the graph, line " .. i, line) end
   for _, node in ipairs(g:nodes()) do
     local content = digest(node, 0)

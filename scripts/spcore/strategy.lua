@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Strategies: found by name or file, run, and checked before the core sees them.
 local core = require "spcore.core"
+local files = require "spcore.files"
 local options = require "spcore.options"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
@@ -59,7 +60,8 @@ local function lanes_of(g, what, name)
   if type(what) == "string" then name = name or what end
   local _ <close> = within(name or "custom")
   if type(what) == "string" then
-    local chunk, why = loadfile(path_of(what), "t")
+    local path = path_of(what) -- not by loadfile, which would make it a part of what a checkpoint depends on
+    local chunk, why = load(files.read(path):gsub("^#[^\n]*", ""), "@" .. path, "t")
     if not chunk then error(why, 0) end
     what = chunk()
     if type(what) ~= "function" and type(what) ~= "table" then

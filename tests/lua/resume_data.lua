@@ -8,8 +8,9 @@ local function sh(line) t.ok(os.execute(("cd '%s' && %s"):format(dir.path, line)
 local function run(line) return t.spcore(dir.path, "run " .. line) end
 
 t.write(dir.path .. "/mine.lua", "return { lr = 0.01 }\n")
+t.write(dir.path .. "/own.lua", "return function(x) coroutine.yield(x) return x, nil end\n")
 local shipped = package.searchpath("spcore.init", package.path):gsub("spcore/init.lua$", "train_cls.lua")
-t.write(dir.path .. "/toy.lua", 'local mine = require "mine"\n' .. t.read(shipped))
+t.write(dir.path .. "/toy.lua", 'local mine, own = require "mine", dofile "own.lua"\n' .. t.read(shipped))
 local small = "--device cpu --quiet --no-tensorboard --pictures 0 --batch 2 --size 16 --width 2 --levels 1 --augment none "
 local function made(name, line)
   t.eq(run(("make_shapes.lua --quiet --samples 16 --size 16 --format png %s %s"):format(line, name)), 0)
@@ -19,12 +20,12 @@ end
 
 -- Goes on in a copy, after `change`; then everything is as before.
 local function resumed(name, change)
-  sh(("cp -a %s kept && mkdir -p scripts && cp -a toy.lua mine.lua scripts"):format(name))
+  sh(("cp -a %s kept && mkdir -p scripts && cp -a toy.lua mine.lua own.lua scripts"):format(name))
   sh(("rm -rf again && cp -a %s-run again"):format(name))
   sh(change)
   local code, out, err = run "toy.lua --resume again --override --steps 8"
   t.eq(code, 0, out .. err)
-  sh(("rm -rf %s && mv kept %s && cp -a scripts/toy.lua scripts/mine.lua ."):format(name, name))
+  sh(("rm -rf %s && mv kept %s && cp -a scripts/toy.lua scripts/mine.lua scripts/own.lua ."):format(name, name))
   return err
 end
 local function warned(name, change, pattern) t.one_line(resumed(name, change), "%-%-resume again: " .. pattern) end
@@ -38,6 +39,7 @@ warned("photos", first .. "cp -a $f ${f%.png}b.png && rm $(find photos -name '*.
 warned("photos", first .. "touch $f", "the files of 'reader.*if their content is the same, too, nothing changes")
 warned("photos", "echo '-- more' >>toy.lua", "the script: not as the checkpoint knows it")
 warned("photos", "echo '-- more' >>mine.lua", "module 'mine': not as the checkpoint knows it")
+warned("photos", "echo '-- more' >>own.lua", "file 'own.lua': not as the checkpoint knows it")
 made("table", "--layout csv --target class")
 t.eq(resumed("table", "true"), "")
 warned("table", "sed -i '2d' table/labels.csv", "the files of 'reader.*images, labels")
