@@ -36,16 +36,17 @@ if [ ! "$few" ]; then
 fi
 
 # six shards are halved twice: once by two ranks
-options=$(echo "$options" | sed 's/--shards 4/--shards 6/; s/--steps 8/--steps 3/')
-for wire in fp32 bf16; do
-  [ "$few$wire" != yesfp32 ] || continue
-  rm -rf "$tmp"/[124].*."$wire"
-  run 1 serialized off early $wire
-  run 2 pipelined step late $wire
-done
-options=$(echo "$options" | sed 's/--shards 6/--shards 4/; s/--steps 3/--steps 8/')
-rm -rf "$tmp/1.serialized.off.fp32"
-run 1 serialized off early
+if [ ! "$few" ]; then
+  options=$(echo "$options" | sed 's/--shards 4/--shards 6/; s/--steps 8/--steps 3/')
+  for wire in fp32 bf16; do
+    rm -rf "$tmp"/[124].*."$wire"
+    run 1 serialized off early $wire
+    run 2 pipelined step late $wire
+  done
+  options=$(echo "$options" | sed 's/--shards 6/--shards 4/; s/--steps 3/--steps 8/')
+  rm -rf "$tmp/1.serialized.off.fp32"
+  run 1 serialized off early
+fi
 
 # The second rank has other algorithms in its file, whose bits are others, and those of a third of the network not at all.
 tuned=$(ls "$tmp"/cuda-*.txt)
@@ -82,38 +83,45 @@ wide() {
   }
   echo "ok - wide $ranks $capture $how $*"
 }
-wide 1 off 0 1 fp32
-wide 2 lane 0 2 fp32
-wide 1 off 0.9 1 bf16
-[ "$few" ] || wide 2 step 0.9 1 bf16
-[ "$few" ] || wide 4 off 0.9 2 bf16
-# each rank keeps what the optimizer does of its slices
-wide 2 lane 0.9 1 bf16 --optimizer-shards
-wide 1 off adamw 1 fp32
-wide 2 step adamw 2 fp32 --optimizer-shards
-[ "$few" ] || wide 4 lane adamw 1 fp32 --optimizer-shards
-# what a file gave moves to where ranks give each other weights
-cp "$tmp/adamw.fp32.1.safetensors" "$tmp/given.safetensors"
-wide 1 off adamw 1 fp32 --load "$tmp/given.safetensors"
-wide 2 lane adamw 1 fp32 --load "$tmp/given.safetensors" --optimizer-shards
-
 # the kernel for large weights over few rows, made the choice wherever factors are of its shapes: the losses of the others, and
 # the bits of one rank on two
-wide 1 off 0 1 tf32 --fit
-grep ^loss "$tmp/log" >"$tmp/measured"
-awk -F'\t' -v OFS='\t' '/^product (in place|applied) cold .* n(192|256) k(192|256) -.rows.columns tf32/ { $2 = "outer"; n++ } { print } END { exit n != 4 }' \
-  "$tuned" >"$tmp/before" && cp "$tmp/before" "$tuned" || {
-  echo "FAIL: no products of factors: $(grep ^product "$tuned")"
-  exit 1
+outer() {
+  wide 1 off 0 1 tf32 --fit
+  grep ^loss "$tmp/log" >"$tmp/measured"
+  awk -F'\t' -v OFS='\t' '/^product (in place|applied) cold .* n(192|256) k(192|256) -.rows.columns tf32/ { $2 = "outer"; n++ } { print } END { exit n != 4 }' \
+    "$tuned" >"$tmp/before" && cp "$tmp/before" "$tuned" || {
+    echo "FAIL: no products of factors: $(grep ^product "$tuned")"
+    exit 1
+  }
+  wide 1 off 0 1 tf32 --fit
+  grep ^loss "$tmp/log" >"$tmp/outer"
+  wide 2 lane 0 2 tf32 --fit
+  if cmp "$tmp/before" "$tuned" && paste "$tmp/measured" "$tmp/outer" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-6) exit 1 } END { exit NR != 7 }'; then
+    echo "ok - large weights over few rows"
+  else
+    echo "FAIL: large weights over few rows: $(paste "$tmp/measured" "$tmp/outer")"
+    exit 1
+  fi
 }
-wide 1 off 0 1 tf32 --fit
-grep ^loss "$tmp/log" >"$tmp/outer"
-wide 2 lane 0 2 tf32 --fit
-if cmp "$tmp/before" "$tuned" && paste "$tmp/measured" "$tmp/outer" | awk '{ d = $2 / $4 - 1; if (d * d > 1e-6) exit 1 } END { exit NR != 7 }'; then
-  echo "ok - large weights over few rows"
+if [ "$few" ]; then
+  wide 1 off adamw 1 fp32
+  wide 2 lane adamw 2 fp32 --optimizer-shards
 else
-  echo "FAIL: large weights over few rows: $(paste "$tmp/measured" "$tmp/outer")"
-  exit 1
+  wide 1 off 0 1 fp32
+  wide 2 lane 0 2 fp32
+  wide 1 off 0.9 1 bf16
+  wide 2 step 0.9 1 bf16
+  wide 4 off 0.9 2 bf16
+  # each rank keeps what the optimizer does of its slices
+  wide 2 lane 0.9 1 bf16 --optimizer-shards
+  wide 1 off adamw 1 fp32
+  wide 2 step adamw 2 fp32 --optimizer-shards
+  wide 4 lane adamw 1 fp32 --optimizer-shards
+  # what a file gave moves to where ranks give each other weights
+  cp "$tmp/adamw.fp32.1.safetensors" "$tmp/given.safetensors"
+  wide 1 off adamw 1 fp32 --load "$tmp/given.safetensors"
+  wide 2 lane adamw 1 fp32 --load "$tmp/given.safetensors" --optimizer-shards
+  outer
 fi
 
 # NCCL's abort waits for the graphs that have calls of it, which the script's own end destroys: so that must come
@@ -186,7 +194,7 @@ for capture in off lane step "lane --shards 4"; do
     said="exit status $?: $said"
   if echo "$said" | awk -v capture="${capture%% *}" '
     /^nothing$/ { ok = capture == "step" }
-    /^from/ { ok = capture != "step" && $2 + 0 > 15 && $2 + 0 < 30 && $4 == "1," && $5 >= 15 && $5 < 500 && $7 > 0.1 && $7 < 0.9 }
+    /^from/ { ok = capture != "step" && $2 + 0 > 15 && $2 + 0 < 30 && $4 == "1," && $5 >= 15 && $7 > 0.1 && $7 < 0.9 }
     END { exit !ok || NR != 1 }'; then
     echo "ok - the slow rank, $capture: $said"
   else
