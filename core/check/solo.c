@@ -61,7 +61,7 @@ static int run_call(void *arg, void *native) {
   return SP_OK;
 }
 
-static int submit(sp_solo *s, sp_solo_call *c, sp_err *err) {
+int sp_solo_submit(sp_solo *s, sp_solo_call *c, sp_err *err) {
   sp_ctx_holder h;
   c->rc = SP_OK;
   return s->type->stream_submit(sp_ctx_for(&h, s->type->name, err), s->stream, run_call, c);
@@ -75,7 +75,7 @@ static void renew(sp_solo *s) {
   if (s->type->stream_open(sp_ctx_for(&h, s->type->name, &err), s->dev, "solo", 0, &s->stream)) s->stream = NULL;
 }
 
-static int finish(sp_solo *s, const sp_solo_call *c, int rc, sp_err *err) {
+int sp_solo_finish(sp_solo *s, const sp_solo_call *c, int rc, sp_err *err) {
   sp_err late;
   int sync = sp_solo_sync(s, &late);
   if (rc || sync) renew(s);
@@ -88,37 +88,8 @@ static int finish(sp_solo *s, const sp_solo_call *c, int rc, sp_err *err) {
   return sync;
 }
 
-int sp_solo_run(sp_solo *s, sp_solo_call *c, sp_err *err) { return finish(s, c, submit(s, c, err), err); }
-
-int sp_solo_capture(sp_solo *s, sp_solo_call *c, void **graph, sp_err *err) {
-  sp_ctx_holder h;
-  sp_err end;
-  *graph = NULL;
-  if (!(s->type->flags & SP_DEVICE_CAPTURE))
-    return sp_fail(err, SP_E_UNSUPPORTED, "device '%s' does not capture", s->type->name);
-  int rc = s->type->capture_begin(sp_ctx_for(&h, s->type->name, err), s->stream);
-  if (rc) return rc;
-  rc = submit(s, c, err);
-  int ended = s->type->capture_end(sp_ctx_for(&h, s->type->name, &end), s->stream, graph);
-  if (rc || ended) renew(s);
-  if (!rc && c->rc) {
-    *err = c->err;
-    rc = c->rc;
-  }
-  if (!rc && ended) {
-    *err = end;
-    rc = ended;
-  }
-  if (rc && *graph) {
-    s->type->graph_close(*graph);
-    *graph = NULL;
-  }
-  return rc;
-}
-
-int sp_solo_launch(sp_solo *s, const sp_solo_call *c, void *graph, sp_err *err) {
-  sp_ctx_holder h;
-  return finish(s, c, s->type->graph_launch(sp_ctx_for(&h, s->type->name, err), graph, s->stream), err);
+int sp_solo_run(sp_solo *s, sp_solo_call *c, sp_err *err) {
+  return sp_solo_finish(s, c, sp_solo_submit(s, c, err), err);
 }
 
 const void *sp_solo_extension(const sp_solo *s, const char *id) {

@@ -36,9 +36,9 @@ typedef struct sp_solo_call {
 
 /* Submits the call and waits for it. */
 int sp_solo_run(sp_solo *solo, sp_solo_call *call, sp_err *err);
-/* Keeps the call as a graph, which sp_solo_launch() runs and waits for, any number of times. */
-int sp_solo_capture(sp_solo *solo, sp_solo_call *call, void **graph, sp_err *err);
-int sp_solo_launch(sp_solo *solo, const sp_solo_call *call, void *graph, sp_err *err);
+/* The same in two: rc is what came of submitting, and a stream that has failed is replaced. */
+int sp_solo_submit(sp_solo *solo, sp_solo_call *call, sp_err *err);
+int sp_solo_finish(sp_solo *solo, const sp_solo_call *call, int rc, sp_err *err);
 
 /* Services of the device for its stages, to be called by sp_stage_host.extension. */
 const void *sp_solo_extension(const sp_solo *solo, const char *id);

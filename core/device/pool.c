@@ -20,7 +20,7 @@ typedef struct block {
 struct sp_pool {
   const sp_device_type *type;
   void *dev;
-  size_t cap, in_use, kept, allocs;
+  size_t cap, in_use, kept;
   char *option;
   block *blocks;
 };
@@ -80,7 +80,6 @@ static int allocate(sp_pool *pool, sp_ctx *ctx, size_t size, void **ptr) {
   b->size = size;
   b->next = pool->blocks;
   pool->blocks = b;
-  pool->allocs++;
   pool->kept += size;
   use(pool, b, ptr);
   return SP_OK;
@@ -134,10 +133,4 @@ int sp_pool_put(sp_pool *pool, void *ptr, sp_err *err) {
   pool->in_use -= b->size;
   pool->kept += b->size;
   return SP_OK;
-}
-
-void sp_pool_stats(const sp_pool *pool, size_t *in_use, size_t *kept, size_t *allocs) {
-  if (in_use) *in_use = pool->in_use;
-  if (kept) *kept = pool->kept;
-  if (allocs) *allocs = pool->allocs;
 }

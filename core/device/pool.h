@@ -18,6 +18,5 @@ size_t sp_pool_block(size_t bytes); /* what get() takes for so many bytes: the n
 int sp_pool_get(sp_pool *pool, size_t bytes, void **ptr, sp_err *err);
 /* Gives it back, to be used again at once: no stream may still read or write it. */
 int sp_pool_put(sp_pool *pool, void *ptr, sp_err *err);
-void sp_pool_stats(const sp_pool *pool, size_t *in_use, size_t *kept, size_t *allocs);
 
 #endif

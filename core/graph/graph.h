@@ -94,8 +94,7 @@ bool sp_node_on_cpu(const sp_node *node);   /* its outputs lie on the processor'
 /* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */
 sp_node *sp_node_producer(const sp_node *node, size_t k);
 int sp_node_find_in(const sp_node *node, const char *port,
-                    sp_err *err); /* index, or a negative status with nearest name */
-int sp_node_find_out(const sp_node *node, const char *port, sp_err *err);
+                    sp_err *err);                                    /* index, or a negative status with nearest name */
 const sp_speclist *sp_node_out_specs(const sp_node *node, int port); /* n == 0 before plan */
 uint64_t sp_node_length(const sp_node *node);                        /* of a source: samples */
 const sp_attr *sp_node_attr(const sp_node *node, const char *name);  /* NULL: none of that name */

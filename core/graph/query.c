@@ -77,28 +77,20 @@ size_t sp_node_flat(const sp_node *n, int port, int index) {
 
 size_t sp_node_n_flat(const sp_node *n) { return sp_node_flat(n, (int)n->n_out, 0); }
 
-static int find_port(const sp_node *n, const sp_port *ports, unsigned count, const char *name, const char *kind,
-                     sp_err *err) {
+int sp_node_find_in(const sp_node *n, const char *port, sp_err *err) {
+  const sp_port *ports = n->inst->type->inputs;
   const char *names[64], *near;
   unsigned k = 0;
-  for (unsigned i = 0; i < count; i++) {
-    if (!strcmp(ports[i].name, name)) return (int)i;
+  for (unsigned i = 0; i < n->n_in; i++) {
+    if (!strcmp(ports[i].name, port)) return (int)i;
     if (k < 63) names[k++] = ports[i].name;
   }
   names[k] = NULL;
-  near = sp_nearest(name, names);
+  near = sp_nearest(port, names);
   if (near)
-    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no %s port '%s'; did you mean '%s'?", n->name, kind, name, near);
-  return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no %s port '%s' (see: spcore inspect %s)", n->name, kind, name,
+    return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no input port '%s'; did you mean '%s'?", n->name, port, near);
+  return sp_fail(err, SP_E_NOTFOUND, "stage '%s' has no input port '%s' (see: spcore inspect %s)", n->name, port,
                  n->inst->type->name);
-}
-
-int sp_node_find_in(const sp_node *n, const char *port, sp_err *err) {
-  return find_port(n, n->inst->type->inputs, n->n_in, port, "input", err);
-}
-
-int sp_node_find_out(const sp_node *n, const char *port, sp_err *err) {
-  return find_port(n, n->inst->type->outputs, n->n_out, port, "output", err);
 }
 
 const sp_speclist *sp_node_out_specs(const sp_node *n, int port) { return &n->out_specs[port]; }

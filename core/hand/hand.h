@@ -90,7 +90,6 @@ int sp_hstage_new(sp_hand *hand, const char *stage, const char *name, const sp_v
                   const sp_value *weights, sp_hstage **out, sp_err *err);
 void sp_hstage_drop(sp_hstage *stage); /* lives with its hand */
 sp_node *sp_hstage_node(sp_hstage *stage);
-bool sp_hstage_planned(const sp_hstage *stage);
 
 /* Tensors of the ports, in their order: of port i those of list[i]. */
 typedef struct sp_hports {

@@ -47,7 +47,6 @@ int sp_hstage_new(sp_hand *h, const char *stage, const char *name, const sp_valu
 
 void sp_hstage_drop(sp_hstage *st) { hand_release(st->h); }
 sp_node *sp_hstage_node(sp_hstage *st) { return st->h->open ? st->n : NULL; }
-bool sp_hstage_planned(const sp_hstage *st) { return st->h->open && st->planned; }
 
 int hand_stage_open(const sp_hstage *st, sp_err *err) {
   return st->h->open ? SP_OK : sp_fail(err, SP_E_STATE, "the device of this stage is closed");

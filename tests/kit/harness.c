@@ -404,6 +404,29 @@ static void poison_outputs(spt *t) {
 }
 
 /* One call of the stage, as t->capture says. */
+/* Keeps the call as a graph, which launch() runs and waits for, any number of times. */
+static int capture(sp_solo *s, sp_solo_call *c, void **graph, sp_err *err) {
+  const sp_device_type *type = s->type;
+  sp_ctx_holder h;
+  sp_err end;
+  *graph = NULL;
+  if (!(type->flags & SP_DEVICE_CAPTURE))
+    return sp_fail(err, SP_E_UNSUPPORTED, "device '%s' does not capture", type->name);
+  int status = type->capture_begin(sp_ctx_for(&h, type->name, err), s->stream);
+  if (status) return status;
+  status = sp_solo_submit(s, c, err);
+  int ended = type->capture_end(sp_ctx_for(&h, type->name, &end), s->stream, graph);
+  if (!status && !c->rc && ended) *err = end;
+  status = sp_solo_finish(s, c, status || c->rc ? status : ended, err);
+  if (status && *graph) type->graph_close(*graph), *graph = NULL;
+  return status;
+}
+
+static int launch(sp_solo *s, const sp_solo_call *c, void *graph, sp_err *err) {
+  sp_ctx_holder h;
+  return sp_solo_finish(s, c, s->type->graph_launch(sp_ctx_for(&h, s->type->name, err), graph, s->stream), err);
+}
+
 static int run_on_device(spt *t, call *c) {
   int rc, k = (int)c->solo.kind;
   double begin = sp_now();
@@ -416,13 +439,13 @@ static int run_on_device(spt *t, call *c) {
   call_free(t->kept[k]);
   t->kept[k] = c;
   t->graph[k] = NULL;
-  rc = sp_solo_capture(t->solo, &c->solo, &t->graph[k], &t->err);
-  return rc ? rc : sp_solo_launch(t->solo, &c->solo, t->graph[k], &t->err);
+  rc = capture(t->solo, &c->solo, &t->graph[k], &t->err);
+  return rc ? rc : launch(t->solo, &c->solo, t->graph[k], &t->err);
 }
 
 static int replay(spt *t, sp_call_kind k) {
   if (!t->graph[k]) return sp_fail(&t->err, SP_E_STATE, "harness: there is nothing to replay");
-  return sp_solo_launch(t->solo, &t->kept[k]->solo, t->graph[k], &t->err);
+  return launch(t->solo, &t->kept[k]->solo, t->graph[k], &t->err);
 }
 
 static int run(spt *t, sp_call_kind kind, bool grads, bool in_place) {
