@@ -9,6 +9,7 @@
 #define ACCURACY_H
 
 #include "../../kits/labels/labels.h"
+#include "../../kits/pair.h"
 
 #define ACC_DOC "Counts of labels that are the class of the largest logit, or among the k largest"
 #define ACC_STATUS_DOC "sample %sample: label %value is outside 0..%limit"
@@ -24,5 +25,11 @@ extern const sp_port acc_inputs[], acc_outputs[];
 extern const sp_param acc_param_table[];
 
 int acc_plan(sp_ctx *ctx, sp_plan *plan); /* all but the scratch */
+
+/* What the stage is on every device. */
+#define ACCURACY_PAIR                                                                                           \
+  SP_STAGE_PAIR(accuracy, SP_STAGE_REENTRANT, "Top-1 and top-k accuracy", .doc = ACC_DOC, .inputs = acc_inputs, \
+                .outputs = acc_outputs, .params = acc_param_table, .params_size = sizeof(acc_params),           \
+                .status_doc = ACC_STATUS_DOC, .create = stateless_create, .destroy = stateless_destroy)
 
 #endif

@@ -99,20 +99,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-static const sp_stage_type acc_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_REENTRANT,
-                                       .name = "accuracy",
-                                       .device = "cpu",
-                                       .doc = ACC_DOC,
-                                       .inputs = acc_inputs,
-                                       .outputs = acc_outputs,
-                                       .params = acc_param_table,
-                                       .params_size = sizeof(acc_params),
-                                       .status_doc = ACC_STATUS_DOC,
-                                       .create = stateless_create,
-                                       .destroy = stateless_destroy,
-                                       .plan = plan,
-                                       .forward = forward};
-static const sp_stage_type *const stages[] = {&acc_type, NULL};
-
-SP_PLUGIN("accuracy", "Top-1 and top-k accuracy", stages);
+SP_STAGE_CPU(ACCURACY_PAIR, .plan = plan, .forward = forward);

@@ -30,20 +30,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, ack_count(ctx->stream, &j), "counting correct samples");
 }
 
-static const sp_stage_type acc_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                       .name = "accuracy",
-                                       .device = "cuda",
-                                       .doc = ACC_DOC,
-                                       .inputs = acc_inputs,
-                                       .outputs = acc_outputs,
-                                       .params = acc_param_table,
-                                       .params_size = sizeof(acc_params),
-                                       .status_doc = ACC_STATUS_DOC,
-                                       .create = stateless_create,
-                                       .destroy = stateless_destroy,
-                                       .plan = plan,
-                                       .forward = forward};
-static const sp_stage_type *const stages[] = {&acc_type, NULL};
-
-SP_PLUGIN("accuracy_cuda", "Top-1 and top-k accuracy, on CUDA", stages);
+SP_STAGE_CUDA(ACCURACY_PAIR, .plan = plan, .forward = forward);

@@ -4,6 +4,7 @@
 #define ADAMW_H
 
 #include "../../kits/optim/optim.h"
+#include "../../kits/pair.h"
 
 #define ADAMW_DOC "Adam with decoupled weight decay"
 
@@ -26,5 +27,11 @@ extern const sp_param adamw_param_table[];
 int adamw_create(sp_ctx *ctx, const void *params, void **self);
 void adamw_destroy(void *self);
 int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk); /* all but the scratch */
+
+/* What the stage is on every device. */
+#define ADAMW_PAIR                                                                                          \
+  SP_STAGE_PAIR(adamw, SP_STAGE_OPTIMIZER, ADAMW_DOC, .doc = ADAMW_DOC, .inputs = optim_inputs,             \
+                .outputs = optim_outputs, .params = adamw_param_table, .params_size = sizeof(adamw_params), \
+                .status_doc = OPTIM_STATUS_DOC, .create = adamw_create, .destroy = adamw_destroy)
 
 #endif

@@ -33,21 +33,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
 
 static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_cuda_survey(ctx, &((adamw *)self)->o, io); }
 
-static const sp_stage_type adamw_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_OPTIMIZER | SP_STAGE_CAPTURABLE,
-                                         .name = "adamw",
-                                         .device = "cuda",
-                                         .doc = ADAMW_DOC,
-                                         .inputs = optim_inputs,
-                                         .outputs = optim_outputs,
-                                         .params = adamw_param_table,
-                                         .params_size = sizeof(adamw_params),
-                                         .status_doc = OPTIM_STATUS_DOC,
-                                         .create = adamw_create,
-                                         .destroy = adamw_destroy,
-                                         .plan = plan,
-                                         .forward = forward,
-                                         .survey = survey};
-static const sp_stage_type *const stages[] = {&adamw_type, NULL};
-
-SP_PLUGIN("adamw_cuda", ADAMW_DOC, stages);
+SP_STAGE_CUDA(ADAMW_PAIR, .plan = plan, .forward = forward, .survey = survey);

@@ -57,18 +57,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, (j.count + CHUNK - 1) / CHUNK, pass_chunk, &j);
 }
 
-static const sp_stage_type add_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_REENTRANT,
-                                       .name = "add",
-                                       .device = "cpu",
-                                       .doc = ADD_DOC,
-                                       .inputs = add_inputs,
-                                       .outputs = add_outputs,
-                                       .create = stateless_create,
-                                       .destroy = stateless_destroy,
-                                       .plan = add_plan,
-                                       .forward = forward,
-                                       .backward = backward};
-static const sp_stage_type *const stages[] = {&add_type, NULL};
-
-SP_PLUGIN("add", "Sum of tensors", stages);
+SP_STAGE_CPU(ADD_PAIR, .forward = forward, .backward = backward);

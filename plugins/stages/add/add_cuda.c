@@ -23,18 +23,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
       "passing gradients");
 }
 
-static const sp_stage_type add_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                       .name = "add",
-                                       .device = "cuda",
-                                       .doc = ADD_DOC,
-                                       .inputs = add_inputs,
-                                       .outputs = add_outputs,
-                                       .create = stateless_create,
-                                       .destroy = stateless_destroy,
-                                       .plan = add_plan,
-                                       .forward = forward,
-                                       .backward = backward};
-static const sp_stage_type *const stages[] = {&add_type, NULL};
-
-SP_PLUGIN("add_cuda", "Sum of tensors, on CUDA", stages);
+SP_STAGE_CUDA(ADD_PAIR, .forward = forward, .backward = backward);

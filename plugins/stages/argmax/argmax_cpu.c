@@ -44,17 +44,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, w.n * w.blocks, label_block, &w);
 }
 
-static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                          .name = "argmax",
-                                          .device = "cpu",
-                                          .doc = ARGMAX_DOC,
-                                          .inputs = argmax_inputs,
-                                          .outputs = argmax_outputs,
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = argmax_plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&argmax_type, NULL};
-
-SP_PLUGIN("argmax", "Logits to labels", stages);
+SP_STAGE_CPU(ARGMAX_PAIR, .forward = forward);

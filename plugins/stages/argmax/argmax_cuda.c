@@ -12,17 +12,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, amk_labels(ctx->stream, io->out[0].t[0].data, in->data, &s), "labelling");
 }
 
-static const sp_stage_type argmax_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                          .name = "argmax",
-                                          .device = "cuda",
-                                          .doc = ARGMAX_DOC,
-                                          .inputs = argmax_inputs,
-                                          .outputs = argmax_outputs,
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = argmax_plan,
-                                          .forward = forward};
-static const sp_stage_type *const stages[] = {&argmax_type, NULL};
-
-SP_PLUGIN("argmax_cuda", "Logits to labels, on CUDA", stages);
+SP_STAGE_CUDA(ARGMAX_PAIR, .forward = forward);

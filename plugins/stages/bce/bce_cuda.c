@@ -18,20 +18,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, pointk_loss(ctx->stream, &j), "computing the loss");
 }
 
-static const sp_stage_type bce_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_LOSS | SP_STAGE_CAPTURABLE,
-                                       .name = "bce",
-                                       .device = "cuda",
-                                       .doc = BCE_DOC,
-                                       .inputs = bce_inputs,
-                                       .outputs = loss_outputs,
-                                       .params = bce_param_table,
-                                       .params_size = sizeof(bce_params),
-                                       .status_doc = LOSS_STATUS_DOC,
-                                       .create = stateless_create,
-                                       .destroy = stateless_destroy,
-                                       .plan = plan,
-                                       .forward = forward};
-static const sp_stage_type *const stages[] = {&bce_type, NULL};
-
-SP_PLUGIN("bce_cuda", "Binary cross-entropy loss, on CUDA", stages);
+SP_STAGE_CUDA(BCE_PAIR, .plan = plan, .forward = forward);

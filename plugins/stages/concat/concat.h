@@ -4,6 +4,7 @@
 #define CONCAT_H
 
 #include "../../kits/stateless.h"
+#include "../../kits/pair.h"
 
 #define CONCAT_DOC "Joins tensors along an axis"
 
@@ -23,5 +24,11 @@ int concat_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 
 /* self: the parameters. */
 void concat_runs_of(concat_runs *r, const void *self, const sp_list *in);
+
+/* What the stage is on every device. */
+#define CONCAT_PAIR                                                                                            \
+  SP_STAGE_PAIR(concat, SP_STAGE_REENTRANT, "Joins tensors", .doc = CONCAT_DOC, .inputs = concat_inputs,       \
+                .outputs = concat_outputs, .params = concat_param_table, .params_size = sizeof(concat_params), \
+                .create = stateless_create, .destroy = stateless_destroy, .plan = concat_plan)
 
 #endif

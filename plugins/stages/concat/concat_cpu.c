@@ -70,20 +70,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return run_items(ctx, &j, split);
 }
 
-static const sp_stage_type concat_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_REENTRANT,
-                                          .name = "concat",
-                                          .device = "cpu",
-                                          .doc = CONCAT_DOC,
-                                          .inputs = concat_inputs,
-                                          .outputs = concat_outputs,
-                                          .params = concat_param_table,
-                                          .params_size = sizeof(concat_params),
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = concat_plan,
-                                          .forward = forward,
-                                          .backward = backward};
-static const sp_stage_type *const stages[] = {&concat_type, NULL};
-
-SP_PLUGIN("concat", "Joins tensors", stages);
+SP_STAGE_CPU(CONCAT_PAIR, .forward = forward, .backward = backward);

@@ -24,20 +24,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
       "splitting a gradient");
 }
 
-static const sp_stage_type concat_type = {.size = sizeof(sp_stage_type),
-                                          .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                          .name = "concat",
-                                          .device = "cuda",
-                                          .doc = CONCAT_DOC,
-                                          .inputs = concat_inputs,
-                                          .outputs = concat_outputs,
-                                          .params = concat_param_table,
-                                          .params_size = sizeof(concat_params),
-                                          .create = stateless_create,
-                                          .destroy = stateless_destroy,
-                                          .plan = concat_plan,
-                                          .forward = forward,
-                                          .backward = backward};
-static const sp_stage_type *const stages[] = {&concat_type, NULL};
-
-SP_PLUGIN("concat_cuda", "Joins tensors, on CUDA", stages);
+SP_STAGE_CUDA(CONCAT_PAIR, .forward = forward, .backward = backward);

@@ -4,6 +4,7 @@
 #define CROSS_ENTROPY_H
 
 #include "../../kits/loss/loss.h"
+#include "../../kits/pair.h"
 
 #define CE_DOC "Mean cross-entropy of logits against class labels"
 
@@ -32,5 +33,11 @@ extern const sp_param ce_param_table[];
 int ce_create(sp_ctx *ctx, const void *params, void **self);
 void ce_destroy(void *self);
 int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan); /* all but the scratch */
+
+/* What the stage is on every device. */
+#define CROSS_ENTROPY_PAIR                                                                                \
+  SP_STAGE_PAIR(cross_entropy, SP_STAGE_LOSS, "Cross-entropy loss", .doc = CE_DOC, .inputs = loss_inputs, \
+                .outputs = loss_outputs, .params = ce_param_table, .params_size = sizeof(ce_params),      \
+                .status_doc = LOSS_STATUS_DOC, .create = ce_create, .destroy = ce_destroy)
 
 #endif

@@ -53,20 +53,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-static const sp_stage_type ce_type = {.size = sizeof(sp_stage_type),
-                                      .flags = SP_STAGE_LOSS,
-                                      .name = "cross_entropy",
-                                      .device = "cpu",
-                                      .doc = CE_DOC,
-                                      .inputs = loss_inputs,
-                                      .outputs = loss_outputs,
-                                      .params = ce_param_table,
-                                      .params_size = sizeof(ce_params),
-                                      .status_doc = LOSS_STATUS_DOC,
-                                      .create = ce_create,
-                                      .destroy = ce_destroy,
-                                      .plan = plan,
-                                      .forward = forward};
-static const sp_stage_type *const stages[] = {&ce_type, NULL};
-
-SP_PLUGIN("cross_entropy", "Cross-entropy loss", stages);
+SP_STAGE_CPU(CROSS_ENTROPY_PAIR, .plan = plan, .forward = forward);

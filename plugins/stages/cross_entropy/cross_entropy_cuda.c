@@ -21,20 +21,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, cek_loss(ctx->stream, &j, &c->smooth, c->class_weights), "computing the loss");
 }
 
-static const sp_stage_type ce_type = {.size = sizeof(sp_stage_type),
-                                      .flags = SP_STAGE_LOSS | SP_STAGE_CAPTURABLE,
-                                      .name = "cross_entropy",
-                                      .device = "cuda",
-                                      .doc = CE_DOC,
-                                      .inputs = loss_inputs,
-                                      .outputs = loss_outputs,
-                                      .params = ce_param_table,
-                                      .params_size = sizeof(ce_params),
-                                      .status_doc = LOSS_STATUS_DOC,
-                                      .create = ce_create,
-                                      .destroy = ce_destroy,
-                                      .plan = plan,
-                                      .forward = forward};
-static const sp_stage_type *const stages[] = {&ce_type, NULL};
-
-SP_PLUGIN("cross_entropy_cuda", "Cross-entropy loss, on CUDA", stages);
+SP_STAGE_CUDA(CROSS_ENTROPY_PAIR, .plan = plan, .forward = forward);

@@ -4,6 +4,7 @@
 #define DICE_H
 
 #include "../../kits/loss/loss.h"
+#include "../../kits/pair.h"
 
 #define DICE_DOC "Dice loss of the softmax of logits against class labels"
 
@@ -27,5 +28,11 @@ typedef struct dice_slope {
 extern const sp_param dice_param_table[];
 
 int dice_plan(sp_ctx *ctx, sp_plan *plan); /* all but the scratch */
+
+/* What the stage is on every device. */
+#define DICE_PAIR                                                                                                  \
+  SP_STAGE_PAIR(dice, SP_STAGE_LOSS, "Dice loss", .doc = DICE_DOC, .inputs = loss_inputs, .outputs = loss_outputs, \
+                .params = dice_param_table, .params_size = sizeof(dice_params), .status_doc = LOSS_STATUS_DOC,     \
+                .create = stateless_create, .destroy = stateless_destroy)
 
 #endif

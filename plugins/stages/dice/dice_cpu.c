@@ -211,20 +211,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return a.j.g ? par_run(ctx, chunks, run_chunk, &a) : SP_OK;
 }
 
-static const sp_stage_type dice_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_LOSS,
-                                        .name = "dice",
-                                        .device = "cpu",
-                                        .doc = DICE_DOC,
-                                        .inputs = loss_inputs,
-                                        .outputs = loss_outputs,
-                                        .params = dice_param_table,
-                                        .params_size = sizeof(dice_params),
-                                        .status_doc = LOSS_STATUS_DOC,
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&dice_type, NULL};
-
-SP_PLUGIN("dice", "Dice loss", stages);
+SP_STAGE_CPU(DICE_PAIR, .plan = plan, .forward = forward);

@@ -22,20 +22,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, dicek_loss(ctx->stream, &j, p->smooth, p->eps), "computing the loss");
 }
 
-static const sp_stage_type dice_type = {.size = sizeof(sp_stage_type),
-                                        .flags = SP_STAGE_LOSS | SP_STAGE_CAPTURABLE,
-                                        .name = "dice",
-                                        .device = "cuda",
-                                        .doc = DICE_DOC,
-                                        .inputs = loss_inputs,
-                                        .outputs = loss_outputs,
-                                        .params = dice_param_table,
-                                        .params_size = sizeof(dice_params),
-                                        .status_doc = LOSS_STATUS_DOC,
-                                        .create = stateless_create,
-                                        .destroy = stateless_destroy,
-                                        .plan = plan,
-                                        .forward = forward};
-static const sp_stage_type *const stages[] = {&dice_type, NULL};
-
-SP_PLUGIN("dice_cuda", "Dice loss, on CUDA", stages);
+SP_STAGE_CUDA(DICE_PAIR, .plan = plan, .forward = forward);

@@ -4,6 +4,7 @@
 #define DROPOUT_H
 
 #include "../../kits/drop.h"
+#include "../../kits/pair.h"
 
 #define DROPOUT_DOC "Drops elements or whole maps at random in training"
 
@@ -34,5 +35,12 @@ SP_RNG_FN int64_t drop_unit(const drop_shape *s, int64_t at) {
   if (s->maps) return channel;
   return s->rows ? channel * s->px + at / s->channels : at;
 }
+
+/* What the stage is on every device. */
+#define DROPOUT_PAIR                                                                                             \
+  SP_STAGE_PAIR(dropout, SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC, DROPOUT_DOC, .doc = DROPOUT_DOC,              \
+                .inputs = dropout_inputs, .outputs = dropout_outputs, .params = dropout_param_table,             \
+                .params_size = sizeof(dropout_params), .create = stateless_create, .destroy = stateless_destroy, \
+                .plan = dropout_plan)
 
 #endif

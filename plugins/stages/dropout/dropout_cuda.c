@@ -21,20 +21,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return dx ? run(ctx, self, io, io->dout[0].t[0].data, dx, io->din_acc[0][0]) : SP_OK;
 }
 
-static const sp_stage_type dropout_type = {.size = sizeof(sp_stage_type),
-                                           .flags = SP_STAGE_REENTRANT | SP_STAGE_STOCHASTIC | SP_STAGE_CAPTURABLE,
-                                           .name = "dropout",
-                                           .device = "cuda",
-                                           .doc = DROPOUT_DOC,
-                                           .inputs = dropout_inputs,
-                                           .outputs = dropout_outputs,
-                                           .params = dropout_param_table,
-                                           .params_size = sizeof(dropout_params),
-                                           .create = stateless_create,
-                                           .destroy = stateless_destroy,
-                                           .plan = dropout_plan,
-                                           .forward = forward,
-                                           .backward = backward};
-static const sp_stage_type *const stages[] = {&dropout_type, NULL};
-
-SP_PLUGIN("dropout_cuda", "Dropout on CUDA", stages);
+SP_STAGE_CUDA(DROPOUT_PAIR, .forward = forward, .backward = backward);

@@ -16,20 +16,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return point_loss(ctx, &j);
 }
 
-static const sp_stage_type focal_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_LOSS,
-                                         .name = "focal",
-                                         .device = "cpu",
-                                         .doc = FOCAL_DOC,
-                                         .inputs = loss_inputs,
-                                         .outputs = loss_outputs,
-                                         .params = focal_param_table,
-                                         .params_size = sizeof(focal_params),
-                                         .status_doc = LOSS_STATUS_DOC,
-                                         .create = focal_create,
-                                         .destroy = stateless_destroy,
-                                         .plan = plan,
-                                         .forward = forward};
-static const sp_stage_type *const stages[] = {&focal_type, NULL};
-
-SP_PLUGIN("focal", "Focal loss", stages);
+SP_STAGE_CPU(FOCAL_PAIR, .plan = plan, .forward = forward);

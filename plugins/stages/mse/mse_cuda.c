@@ -18,20 +18,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return cuda_check(ctx, pointk_loss(ctx->stream, &j), "computing the loss");
 }
 
-static const sp_stage_type mse_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_LOSS | SP_STAGE_CAPTURABLE,
-                                       .name = "mse",
-                                       .device = "cuda",
-                                       .doc = MSE_DOC,
-                                       .inputs = mse_inputs,
-                                       .outputs = loss_outputs,
-                                       .params = mse_param_table,
-                                       .params_size = sizeof(mse_params),
-                                       .status_doc = LOSS_STATUS_DOC,
-                                       .create = stateless_create,
-                                       .destroy = stateless_destroy,
-                                       .plan = plan,
-                                       .forward = forward};
-static const sp_stage_type *const stages[] = {&mse_type, NULL};
-
-SP_PLUGIN("mse_cuda", "Mean squared error, on CUDA", stages);
+SP_STAGE_CUDA(MSE_PAIR, .plan = plan, .forward = forward);

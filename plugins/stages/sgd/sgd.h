@@ -4,6 +4,7 @@
 #define SGD_H
 
 #include "../../kits/optim/optim.h"
+#include "../../kits/pair.h"
 
 #define SGD_DOC "Stochastic gradient descent"
 
@@ -23,5 +24,11 @@ extern const sp_param sgd_param_table[];
 int sgd_create(sp_ctx *ctx, const void *params, void **self);
 void sgd_destroy(void *self);
 int sgd_plan(sp_ctx *ctx, sgd *s, sp_plan *plan, int64_t chunk); /* all but the scratch */
+
+/* What the stage is on every device. */
+#define SGD_PAIR                                                                                                 \
+  SP_STAGE_PAIR(sgd, SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD, SGD_DOC, .doc = SGD_DOC, .inputs = optim_inputs, \
+                .outputs = optim_outputs, .params = sgd_param_table, .params_size = sizeof(sgd_params),          \
+                .status_doc = OPTIM_STATUS_DOC, .create = sgd_create, .destroy = sgd_destroy)
 
 #endif

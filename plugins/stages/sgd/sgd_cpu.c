@@ -109,21 +109,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
 
 static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_survey(ctx, &((sgd *)self)->o, io); }
 
-static const sp_stage_type sgd_type = {.size = sizeof(sp_stage_type),
-                                       .flags = SP_STAGE_OPTIMIZER | SP_STAGE_INPLACE_SGD,
-                                       .name = "sgd",
-                                       .device = "cpu",
-                                       .doc = SGD_DOC,
-                                       .inputs = optim_inputs,
-                                       .outputs = optim_outputs,
-                                       .params = sgd_param_table,
-                                       .params_size = sizeof(sgd_params),
-                                       .status_doc = OPTIM_STATUS_DOC,
-                                       .create = sgd_create,
-                                       .destroy = sgd_destroy,
-                                       .plan = plan,
-                                       .forward = forward,
-                                       .survey = survey};
-static const sp_stage_type *const stages[] = {&sgd_type, NULL};
-
-SP_PLUGIN("sgd", SGD_DOC, stages);
+SP_STAGE_CPU(SGD_PAIR, .plan = plan, .forward = forward, .survey = survey);

@@ -64,20 +64,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return SP_OK;
 }
 
-static const sp_stage_type sleep_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_REENTRANT,
-                                         .name = "sleep",
-                                         .device = "cpu",
-                                         .doc = SLEEP_DOC,
-                                         .inputs = sleep_inputs,
-                                         .outputs = sleep_outputs,
-                                         .params = sleep_param_table,
-                                         .params_size = sizeof(sleep_params),
-                                         .create = stateless_create,
-                                         .destroy = stateless_destroy,
-                                         .plan = sleep_plan,
-                                         .forward = forward,
-                                         .backward = backward};
-static const sp_stage_type *const stages[] = {&sleep_type, NULL};
-
-SP_PLUGIN("sleep", "A known cost, for tests", stages);
+SP_STAGE_CPU(SLEEP_PAIR, .forward = forward, .backward = backward);

@@ -47,20 +47,4 @@ static int backward(sp_ctx *ctx, void *self, const sp_io *io) {
   return rc;
 }
 
-static const sp_stage_type sleep_type = {.size = sizeof(sp_stage_type),
-                                         .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                         .name = "sleep",
-                                         .device = "cuda",
-                                         .doc = SLEEP_DOC,
-                                         .inputs = sleep_inputs,
-                                         .outputs = sleep_outputs,
-                                         .params = sleep_param_table,
-                                         .params_size = sizeof(sleep_params),
-                                         .create = stateless_create,
-                                         .destroy = stateless_destroy,
-                                         .plan = sleep_plan,
-                                         .forward = forward,
-                                         .backward = backward};
-static const sp_stage_type *const stages[] = {&sleep_type, NULL};
-
-SP_PLUGIN("sleep_cuda", "A known cost, on CUDA, for tests", stages);
+SP_STAGE_CUDA(SLEEP_PAIR, .forward = forward, .backward = backward);

@@ -29,19 +29,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   return par_run(ctx, (w.n + BLOCK - 1) / BLOCK, convert, &w);
 }
 
-static const sp_stage_type to_float_type = {.size = sizeof(sp_stage_type),
-                                            .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                            .name = "to_float",
-                                            .device = "cpu",
-                                            .doc = TO_FLOAT_DOC,
-                                            .inputs = to_float_inputs,
-                                            .outputs = to_float_outputs,
-                                            .params = to_float_param_table,
-                                            .params_size = sizeof(to_float_params),
-                                            .create = stateless_create,
-                                            .destroy = stateless_destroy,
-                                            .plan = to_float_plan,
-                                            .forward = forward};
-static const sp_stage_type *const stages[] = {&to_float_type, NULL};
-
-SP_PLUGIN("to_float", "Bytes to float32", stages);
+SP_STAGE_CPU(TO_FLOAT_PAIR, .forward = forward);

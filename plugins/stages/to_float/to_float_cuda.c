@@ -11,19 +11,4 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                     "converting bytes");
 }
 
-static const sp_stage_type to_float_type = {.size = sizeof(sp_stage_type),
-                                            .flags = SP_STAGE_CAPTURABLE | SP_STAGE_REENTRANT,
-                                            .name = "to_float",
-                                            .device = "cuda",
-                                            .doc = TO_FLOAT_DOC,
-                                            .inputs = to_float_inputs,
-                                            .outputs = to_float_outputs,
-                                            .params = to_float_param_table,
-                                            .params_size = sizeof(to_float_params),
-                                            .create = stateless_create,
-                                            .destroy = stateless_destroy,
-                                            .plan = to_float_plan,
-                                            .forward = forward};
-static const sp_stage_type *const stages[] = {&to_float_type, NULL};
-
-SP_PLUGIN("to_float_cuda", "Bytes to float32, on CUDA", stages);
+SP_STAGE_CUDA(TO_FLOAT_PAIR, .forward = forward);
