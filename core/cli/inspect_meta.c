@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/option.h"
 #include "host/param.h"
 
 static void put_type(sp_sb *sb, const sp_param *e, const char *cls) {
@@ -113,28 +114,44 @@ static const char head[] =
     "names are, else "
     "what wrappers put before them)\n"
     "---@field ignore? string|string[] patterns of names, behind the prefix, that are left out\n"
-    "---@field names? table<string, string> the file's names: [\"features.0.0\"] = \"conv_stem\"\n\n"
-    "---@class spcore.node_options\n"
-    "---@field name? string how the stage is called in messages and files (default: the stage's name)\n"
-    "---@field frozen? boolean its weights are not trained (default false)\n"
-    "---@field cache? \"device\"|\"host\"|\"off\" where the outputs of a frozen stage are kept (default \"off\")\n"
-    "---@field precision? \"fp32\"|\"tf32\"|\"bf16\" what its products compute with (default: the graph's)\n"
-    "---@field on_cpu? boolean runs on the processor in a graph on a GPU (default false)\n"
-    "---@field weights? string|spcore.weights file to load its weights from\n\n"
-    "---@class spcore.source_options: spcore.node_options\n"
-    "---@field batch? integer samples per step\n"
-    "---@field shuffle? boolean another order in every epoch (default true)\n"
-    "---@field drop_last? boolean leave out a last batch that is short (default false)\n\n"
-    "---@class spcore.requests_options: spcore.node_options\n"
-    "---@field batch? integer places for requests in a step\n"
-    "---@field queue? integer most requests that are not answered (default the larger of 256 and 4 batches)\n"
-    "---@field queue_mb? integer most memory for them in MiB (default 1024)\n"
-    "---@field wait_us? integer microseconds that the oldest waits for a full batch (default 0)\n"
-    "---@field deadline_us? integer microseconds after which a request that no step has taken is late (default "
-    "never)\n\n"
+    "---@field names? table<string, string> the file's names: [\"features.0.0\"] = \"conv_stem\"\n\n";
+
+static const char node[] =
     "---A stage in a graph.\n"
     "---@class spcore.node\n"
     "---@field name string\n\n";
+
+static void put_choices(sp_sb *sb, const char *const *choices) {
+  for (size_t i = 0; choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", choices[i]);
+}
+
+/* What the host takes for a stage, of rows that name `group`; "": of those for all stages. */
+static void put_rows(sp_sb *sb, const char *group) {
+  for (const sp_option *row = sp_stage_rows; row->name; row++) {
+    if (*group ? !strstr(row->groups, group) : *row->groups != 0) continue;
+    bool flag = row->type == SP_OPTION_FLAG || row->type == SP_OPTION_NOT;
+    sp_sb_putf(sb, "---@field %s? ", row->name);
+    if (row->choices) put_choices(sb, row->choices);
+    else sp_sb_put(sb, flag ? "boolean" : row->type == SP_OPTION_TEXT ? "string" : "integer");
+    sp_sb_putf(sb, " %s", row->help);
+    if (row->otherwise) sp_sb_putf(sb, " (default: %s)", row->otherwise);
+    else if (row->choices) sp_sb_putf(sb, " (default \"%s\")", row->choices[row->first - row->least]);
+    else if (flag) sp_sb_putf(sb, " (default %s)", row->first ? "true" : "false");
+    else if (row->first >= row->least) sp_sb_putf(sb, " (default %lld)", (long long)row->first);
+    sp_sb_put(sb, "\n");
+  }
+}
+
+static void put_options(sp_sb *sb) {
+  sp_sb_put(sb, "---@class spcore.node_options\n");
+  put_rows(sb, "");
+  sp_sb_put(sb, "---@field weights? string|spcore.weights file to load its weights from\n\n");
+  sp_sb_put(sb, "---@class spcore.source_options: spcore.node_options\n");
+  put_rows(sb, "source");
+  sp_sb_put(sb, "\n---@class spcore.requests_options: spcore.node_options\n");
+  put_rows(sb, "requests");
+  sp_sb_put(sb, "\n");
+}
 
 int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   sp_inspect_stage *list;
@@ -142,6 +159,8 @@ int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   int rc = sp_inspect_stages(in->reg, &list, &n, err);
   if (rc) return rc;
   sp_sb_put(sb, head);
+  put_options(sb);
+  sp_sb_put(sb, node);
   const char *last = "";
   for (size_t i = 0; i < n; i++) {
     if (strcmp(list[i].type->name, last) != 0 && !(list[i].type->flags & SP_STAGE_SHARDS)) put_stage(sb, list[i].type);

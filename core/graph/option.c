@@ -8,11 +8,13 @@
 
 static const char *const inits[] = {"philox", "torch", NULL};
 static const char *const wires[] = {"fp32", "bf16", NULL};
+static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 static const char *const priorities[] = {"low", "normal", "high", NULL};
 const char *const sp_capture_words[] = {"auto", "off", "lane", "step", NULL};
 
 #define AT(of, member) .offset = offsetof(of, member), .size = sizeof((of){0}.member)
 #define OPTION(word, kind, member) .name = word, .type = SP_OPTION_##kind, AT(sp_graph_opts, member)
+#define STAGE(word, kind, member) .name = word, .type = SP_OPTION_##kind, AT(sp_node_opts, member)
 #define LANE(word, member) .name = word, .type = SP_OPTION_INT, AT(sp_lane_props, member)
 
 const sp_option sp_graph_rows[] = {
@@ -91,6 +93,31 @@ const sp_option sp_lane_rows[] = {
     {LANE("replicas", replicas), .least = 1, .most = 64, .first = 1,
      .help = "so many lanes, NAME1, NAME2 ..., of which step t takes t mod replicas, without training only; steps "
              "overlap where the stages are `SP_STAGE_REENTRANT`, others wait for their own call of the step before"},
+    {.name = NULL},
+};
+
+/* Whether a stage takes it is asked where its type is known: see `groups`. What is 0 in the struct is not said. */
+const sp_option sp_stage_rows[] = {
+    {STAGE("name", TEXT, name), .otherwise = "the stage's name", .groups = "",
+     .help = "how the stage is called in messages and files"},
+    {STAGE("frozen", FLAG, frozen), .groups = "", .help = "its weights are not trained"},
+    {STAGE("cache", INT, cache), .most = SP_CACHE_HOST, .choices = sp_cache_words, .groups = "",
+     .help = "where the outputs of a frozen stage are kept"},
+    {STAGE("precision", INT, precision), .least = 1, .most = 3, .choices = precisions, .otherwise = "the graph's",
+     .groups = "", .help = "what its products compute with"},
+    {STAGE("on_cpu", FLAG, on_cpu), .groups = "", .help = "runs on the processor in a graph on a GPU"},
+    {STAGE("batch", INT, batch), .least = 1, .most = 1 << 24, .groups = "source requests",
+     .help = "samples a step, or places for requests; required"},
+    {STAGE("shuffle", NOT, no_shuffle), .first = 1, .groups = "source", .help = "another order in every epoch"},
+    {STAGE("drop_last", FLAG, drop_last), .groups = "source", .help = "leave out a last batch that is short"},
+    {STAGE("queue", INT, queue), .least = 1, .most = 1 << 20, .otherwise = "the larger of 256 and 4 batches",
+     .groups = "requests", .help = "most requests that are not answered"},
+    {STAGE("queue_mb", MIB, queue_bytes), .least = 1, .most = 1 << 20, .otherwise = "1024", .groups = "requests",
+     .help = "most memory for them in MiB"},
+    {STAGE("wait_us", INT, wait_us), .most = 1000000000, .groups = "requests",
+     .help = "microseconds that the oldest waits for a full batch"},
+    {STAGE("deadline_us", INT, deadline_us), .least = 1, .most = 1000000000, .otherwise = "never",
+     .groups = "requests", .help = "microseconds after which a request that no step has taken is late"},
     {.name = NULL},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * option.h - one row for each option of a graph and each property of a lane: name, range, default, words, and where
- * the value is kept. What reads and checks options goes by these rows, and so do --help, the man page, the annotations
- * for editors and docs/lua.md, which scripts/spcore/options.lua makes of them. */
+ * option.h - one row for each option of a graph, of a stage in it, and each property of a lane: name, range, default,
+ * words, and where the value is kept. What reads and checks options goes by these rows, and so do --help, the man
+ * page, the annotations for editors and docs/lua.md, which scripts/spcore/options.lua makes of them. */
 #ifndef SP_CORE_OPTION_H
 #define SP_CORE_OPTION_H
 
@@ -21,13 +21,14 @@ typedef struct sp_option {
   const char *name; /* of the last row NULL */
   sp_option_type type;
   size_t offset, size; /* of the member */
-  int64_t least, most, first; /* `first` is the default */
+  int64_t least, most, first; /* `first` is the default; of words one that is none: nothing is said */
   int64_t zero;               /* MIB: what 0 is kept as */
   const char *text;           /* TEXT: the default, in words only */
   const char *const *choices; /* ended by NULL */
   const char *value;          /* what help calls the value; NULL: N, or the choices */
   const char *otherwise;      /* what help says in place of the default */
-  const char *groups;         /* what a script that lacks one of these cannot use: see scripts/spcore/options.lua */
+  const char *groups;         /* of a graph: a script that lacks one of these has no use for it (spcore/options.lua); of a
+                                 stage: only "source" or "requests" take it, "": all */
   const char *resume;         /* "free": may differ when a run goes on; "session": nor is it kept; NULL: neither */
   const char *help;           /* one line */
   const char *more;           /* what the man page says instead of it; *word* is bold, _word_ italic. NULL: the same */
@@ -35,6 +36,7 @@ typedef struct sp_option {
 
 extern const sp_option sp_graph_rows[]; /* of sp_graph_opts */
 extern const sp_option sp_lane_rows[];  /* of sp_lane_props */
+extern const sp_option sp_stage_rows[]; /* of sp_node_opts */
 
 /* The row of a name; NULL: there is none. */
 const sp_option *sp_option_find(const sp_option *rows, const char *name);

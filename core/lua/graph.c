@@ -169,27 +169,15 @@ static int graph_tostring(lua_State *L) {
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 
-/* g:add(stage, params, { name =, frozen =, cache =, precision =, batch =, shuffle =, drop_last = }) -> node */
+/* g:add(stage, params, { what has a row in sp_stage_rows }) -> node */
 static int graph_add(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *stage = luaL_checkstring(L, 2);
   sp_err err;
   sp_node *node;
   lua_settop(L, 4);
-  sp_node_opts o = {
-      .name = sp_lua_opt_str(L, 4, "name", NULL),
-      .frozen = sp_lua_opt_bool(L, 4, "frozen", false),
-      .precision = sp_lua_opt_choice(L, 4, "precision", sp_lua_precisions, -1) + 1,
-      .cache = (sp_cache_at)sp_lua_opt_choice(L, 4, "cache", sp_cache_words, SP_CACHE_OFF),
-      .batch = sp_lua_opt_int(L, 4, "batch", 0, 1, 1 << 24),
-      .no_shuffle = !sp_lua_opt_bool(L, 4, "shuffle", true),
-      .drop_last = sp_lua_opt_bool(L, 4, "drop_last", false),
-      .on_cpu = sp_lua_opt_bool(L, 4, "on_cpu", false),
-      .queue = (uint32_t)sp_lua_opt_int(L, 4, "queue", 0, 1, 1 << 20),
-      .queue_bytes = (size_t)sp_lua_opt_int(L, 4, "queue_mb", 0, 1, 1 << 20) << 20,
-      .wait_us = sp_lua_opt_int(L, 4, "wait_us", 0, 0, 1000000000),
-      .deadline_us = sp_lua_opt_int(L, 4, "deadline_us", 0, 1, 1000000000),
-  };
+  sp_node_opts o = {0};
+  sp_lua_read_rows(L, 4, sp_stage_rows, &o);
   sp_value *params = sp_lua_value_box(L);
   if (sp_lua_value(L, 3, params, &err)) {
     sp_prefix(&err, "stage '%s'", o.name ? o.name : stage);

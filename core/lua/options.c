@@ -31,7 +31,7 @@ void sp_lua_read_rows(lua_State *L, int idx, const sp_option *rows, void *to) {
 static void push_first(lua_State *L, const sp_option *row) {
   if (row->type == SP_OPTION_TEXT) lua_pushstring(L, row->text);
   else if (row->type == SP_OPTION_FLAG || row->type == SP_OPTION_NOT) lua_pushboolean(L, row->first != 0);
-  else if (row->choices) lua_pushstring(L, row->choices[row->first - row->least]);
+  else if (row->choices) lua_pushstring(L, row->first < row->least ? "" : row->choices[row->first - row->least]);
   else lua_pushinteger(L, row->first);
 }
 
@@ -62,8 +62,9 @@ static void push_row(lua_State *L, const sp_option *row) {
 }
 
 int sp_lua_rows(lua_State *L) {
-  static const char *const kinds[] = {"graph", "lane", NULL};
-  const sp_option *row = luaL_checkoption(L, 1, NULL, kinds) ? sp_lane_rows : sp_graph_rows;
+  static const char *const kinds[] = {"graph", "lane", "stage", NULL};
+  const sp_option *const tables[] = {sp_graph_rows, sp_lane_rows, sp_stage_rows};
+  const sp_option *row = tables[luaL_checkoption(L, 1, NULL, kinds)];
   lua_newtable(L);
   for (int i = 1; row->name; row++, i++) {
     push_row(L, row);

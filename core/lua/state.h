@@ -59,6 +59,6 @@ int sp_lua_opt_choice(lua_State *L, int idx, const char *key, const char *const 
  * live as long as the table. */
 struct sp_option;
 void sp_lua_read_rows(lua_State *L, int idx, const struct sp_option *rows, void *to);
-int sp_lua_rows(lua_State *L); /* rows("graph" | "lane") -> a list of the rows */
+int sp_lua_rows(lua_State *L); /* rows("graph" | "lane" | "stage") -> a list of the rows */
 
 #endif

@@ -18,10 +18,8 @@ local graph = {} -- methods
 for name, f in next, requests do graph[name] = f end
 
 -- What the host keeps of g.stage{...}; everything else is a wire or a parameter.
-local host_keys = {
-  name = true, frozen = true, weights = true, batch = true, shuffle = true, drop_last = true, on_cpu = true, precision = true,
-  cache = true, queue = true, queue_mb = true, wait_us = true, deadline_us = true,
-}
+local host_keys = { weights = true }
+for _, row in ipairs(options.stage) do host_keys[row.name] = true end
 
 local function is_wires(v)
   return core.kind(v) or (type(v) == "table" and core.kind(v[1]))
@@ -120,8 +118,10 @@ end
 
 local function check_host(node, host)
   if not node.source then
-    for _, key in ipairs { "batch", "shuffle", "drop_last", "queue", "queue_mb", "wait_us", "deadline_us" } do
-      if host[key] ~= nil then core.fail(("stage '%s' reads no data, so it takes no '%s'"):format(node.name, key)) end
+    for _, row in ipairs(options.stage) do
+      if row.groups ~= "" and host[row.name] ~= nil then
+        core.fail(("stage '%s' reads no data, so it takes no '%s'"):format(node.name, row.name))
+      end
     end
   end
 end

@@ -32,7 +32,8 @@ options.common = {
       .. "gradients and losses stay float32) or *auto*: tf32 on a GPU, fp32 on the processor, which has no other." },
   strategy = { "serialized", "which stages overlap: a name or a file.lua", value = "NAME|FILE",
     groups = "strategy graph", resume = "free",
-    more = "A shipped strategy (*spcore strategies* lists them; *auto* measures which is the fastest), or a Lua file." },
+    more = "A shipped strategy (*spcore strategies* lists them; *auto* measures which is the fastest), or a Lua "
+      .. "file." },
   depth = { 1, "how many steps a strategy works ahead", min = 1, groups = "strategy graph", resume = "free" },
   threads = { 0, "threads of the arithmetic", default = "all processors", min = 0, max = 1024,
     more = "Threads of the arithmetic. Recorded in _settings.json_, since another number may change bits." },
@@ -118,6 +119,7 @@ for _, row in ipairs(core.rows "lane") do
   options.lane[#options.lane + 1] = row
   options.lane[row.name] = row
 end
+options.stage = core.rows "stage" -- of g.NAME{ ... }: what the host keeps
 local shards = options.common.shards -- the core has 0 for it
 shards[1], shards.min = core.env().ranks, 1
 options.common.depth.max = options.lane.delay.max
