@@ -140,13 +140,37 @@ static int given(const sp_ints *v) {
   return 0;
 }
 
+static int is_among(const char *field, const char *names) {
+  size_t n = strlen(field);
+  for (const char *at = names; at && (at = strstr(at, field)) != NULL; at += n)
+    if ((at == names || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
+  return 0;
+}
+
+static int has(int type, const char *field) {
+  return is_among(field, "type name from tap") || is_among(field, nn_rows[type]->fields);
+}
+
+/* Does the script say anything but the default? */
+static int is_given(const nn_layer *l, const sp_param *field) {
+  const void *at = (const char *)l + field->offset;
+  switch (field->type) {
+    case SP_PARAM_BOOL:
+    case SP_PARAM_CHOICE: return *(const int32_t *)at != field->idef;
+    case SP_PARAM_INT: return *(const int64_t *)at != field->idef;
+    case SP_PARAM_FLOAT: return *(const double *)at != field->def;
+    case SP_PARAM_STRING: return **(const char *const *)at != 0;
+    default: return given(at); /* a field of another type than INTS is one of every layer */
+  }
+}
+
 /* "conv, max_pool and linear": the types that have the field. */
-static const char *types_with(unsigned field, char *buf, size_t size) {
+static const char *types_with(const char *field, char *buf, size_t size) {
   size_t n = 0;
   int left = 0;
-  for (int t = 0; t < NN_KINDS; t++) left += (nn_rows[t]->fields & field) != 0;
+  for (int t = 0; t < NN_KINDS; t++) left += has(t, field);
   for (int t = 0; t < NN_KINDS; t++)
-    if (nn_rows[t]->fields & field)
+    if (has(t, field))
       n += (size_t)snprintf(buf + n, size - n, "%s%s", !n ? "" : left > 1 ? ", " : " and ", nn_words[t]), left--;
   return buf;
 }
@@ -154,32 +178,11 @@ static const char *types_with(unsigned field, char *buf, size_t size) {
 /* Refuses fields of other types, which would be left aside without a word. */
 static int check_fields(const wiring *w, int i) {
   const nn_layer *l = &w->l[i];
-  const struct {
-    const char *name;
-    int given;
-    enum nn_field field;
-  } fields[] = {{"out", l->out != 0, NN_F_OUT},
-                {"kernel", given(&l->kernel), NN_F_KERNEL},
-                {"stride", given(&l->stride), NN_F_STRIDE},
-                {"pad", given(&l->pad), NN_F_PAD},
-                {"out_pad", given(&l->out_pad), NN_F_OUT_PAD},
-                {"dilation", given(&l->dilation), NN_F_DILATION},
-                {"groups", l->groups > 1, NN_F_GROUPS},
-                {"bias", !l->bias, NN_F_BIAS},
-                {"eps", l->eps != 1e-5, NN_F_EPS},
-                {"momentum", l->momentum != 0.1, NN_F_MOMENTUM},
-                {"scale", given(&l->scale), NN_F_SIZE},
-                {"size", given(&l->size), NN_F_SIZE},
-                {"like", *l->like != 0, NN_F_SIZE},
-                {"mode", l->mode != 0, NN_F_SIZE},
-                {"align_corners", l->align_corners, NN_F_SIZE},
-                {"p", l->p != 0.5, NN_F_DROP},
-                {"maps", l->maps, NN_F_DROP}};
-  for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
+  for (const sp_param *field = nn_layer_fields; field->name; field++) {
     char types[160];
-    if (fields[k].given && !(nn_rows[l->type]->fields & fields[k].field))
-      return bad(w, i, "`%s` is a parameter of %s; take it out", fields[k].name,
-                 types_with(fields[k].field, types, sizeof types));
+    if (!has(l->type, field->name) && is_given(l, field))
+      return bad(w, i, "`%s` is a parameter of %s; take it out", field->name,
+                 types_with(field->name, types, sizeof types));
   }
   return SP_OK;
 }

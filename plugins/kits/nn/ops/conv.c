@@ -77,9 +77,9 @@ static int add(const nn_making *m, nn_op op, int kernel, int stride) {
 static int conv(const nn_making *m) { return add(m, (nn_op){.kind = NN_CONV}, 3, 1); }
 static int transposed(const nn_making *m) { return add(m, (nn_op){.kind = NN_CONVT}, 2, 2); }
 
-enum { FIELDS = NN_F_OUT | NN_F_KERNEL | NN_F_STRIDE | NN_F_PAD | NN_F_DILATION | NN_F_GROUPS | NN_F_BIAS };
+#define FIELDS "out kernel stride pad dilation groups bias"
 
 const nn_row nn_row_conv = {.fields = FIELDS, .out = "CHANNELS", .build = conv, .is = NN_PRODUCT | NN_TAKES_RELU};
 
 const nn_row nn_row_conv_transpose = {
-    .fields = FIELDS | NN_F_OUT_PAD, .out = "CHANNELS", .build = transposed, .is = NN_PRODUCT | NN_TAKES_RELU};
+    .fields = FIELDS " out_pad", .out = "CHANNELS", .build = transposed, .is = NN_PRODUCT | NN_TAKES_RELU};

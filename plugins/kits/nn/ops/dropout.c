@@ -10,4 +10,4 @@ static int build(const nn_making *m) {
   return nn_add_op(m->ctx, m->net, &op, m->net->values[op.in]);
 }
 
-const nn_row nn_row_dropout = {.fields = NN_F_DROP, .build = build, .is = NN_PIXELWISE | NN_DRAWS, .exec = NN_X_DROP};
+const nn_row nn_row_dropout = {.fields = "p maps", .build = build, .is = NN_PIXELWISE | NN_DRAWS, .exec = NN_X_DROP};

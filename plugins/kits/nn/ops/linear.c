@@ -21,4 +21,4 @@ static int build(const nn_making *m) {
 }
 
 const nn_row nn_row_linear = {
-    .fields = NN_F_OUT | NN_F_BIAS, .out = "CHANNELS", .build = build, .is = NN_PRODUCT | NN_TAKES_RELU};
+    .fields = "out bias", .out = "CHANNELS", .build = build, .is = NN_PRODUCT | NN_TAKES_RELU};

@@ -49,14 +49,14 @@ static int64_t of_groups(const nn_op *op, int64_t batch, int64_t channels) {
   return batch * op->groups;
 }
 
-const nn_row nn_row_batch_norm = {.fields = NN_F_OUT | NN_F_EPS | NN_F_MOMENTUM,
+const nn_row nn_row_batch_norm = {.fields = "out eps momentum",
                                   .build = batch_norm,
                                   .is = NN_AFFINE | NN_TAKES_RELU | NN_PIXELWISE,
                                   .exec = NN_X_NORM,
                                   .folds = NN_FOLDS_NORM,
                                   .stats = of_channels};
 
-const nn_row nn_row_group_norm = {.fields = NN_F_OUT | NN_F_EPS,
+const nn_row nn_row_group_norm = {.fields = "out eps",
                                   .out = "GROUPS",
                                   .build = group_norm,
                                   .is = NN_AFFINE | NN_TAKES_RELU | NN_PIXELWISE,

@@ -48,7 +48,7 @@ static int mean(const nn_making *m) {
   return add(m, (nn_op){.kind = NN_AVG_POOL, .k = {(int)v.h, (int)v.w}, .s = {1, 1}});
 }
 
-enum { FIELDS = NN_F_KERNEL | NN_F_STRIDE | NN_F_PAD };
+#define FIELDS "kernel stride pad"
 
 const nn_row nn_row_max_pool = {.fields = FIELDS, .build = max_pool, .exec = NN_X_POOL};
 const nn_row nn_row_avg_pool = {.fields = FIELDS, .build = avg_pool, .exec = NN_X_POOL};

@@ -33,8 +33,5 @@ static int build(const nn_making *m) {
   return v < 0 ? v : nn_add_relu(m->ctx, m->net, v);
 }
 
-const nn_row nn_row_residual = {.fields = NN_F_OUT | NN_F_STRIDE | NN_F_EPS | NN_F_MOMENTUM,
-                                .out = "CHANNELS",
-                                .holds = 1,
-                                .build = build,
-                                .exec = NN_X_COPY};
+const nn_row nn_row_residual = {
+    .fields = "out stride eps momentum", .out = "CHANNELS", .holds = 1, .build = build, .exec = NN_X_COPY};

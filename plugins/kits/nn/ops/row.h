@@ -6,22 +6,6 @@
 
 #include "../net/net_impl.h"
 
-/* Fields of a layer, beside name, from and tap, that a type has. */
-enum nn_field {
-  NN_F_OUT = 1 << 0,
-  NN_F_KERNEL = 1 << 1,
-  NN_F_STRIDE = 1 << 2,
-  NN_F_PAD = 1 << 3,
-  NN_F_OUT_PAD = 1 << 4,
-  NN_F_DILATION = 1 << 5,
-  NN_F_GROUPS = 1 << 6,
-  NN_F_BIAS = 1 << 7,
-  NN_F_EPS = 1 << 8,
-  NN_F_MOMENTUM = 1 << 9,
-  NN_F_SIZE = 1 << 10, /* scale, size, like, mode, align_corners */
-  NN_F_DROP = 1 << 11  /* p, maps */
-};
-
 /* A layer that is being added. */
 typedef struct nn_making {
   sp_ctx *ctx;
@@ -46,7 +30,7 @@ enum nn_folds { NN_STAYS, NN_FOLDS_ENLARGING, NN_FOLDS_NORM, NN_FOLDS_SUM, NN_FO
 
 typedef struct nn_row {
   /* a layer of a script */
-  unsigned fields;                  /* NN_F_... */
+  const char *fields;               /* names of those of nn_layer_fields that it has, beside type, name, from and tap */
   const char *out;                  /* what `out` is, in messages; NULL: it may be left out */
   int least, most;                  /* how many values it reads; 0, 0: one */
   int holds;                        /* its weights are called NAME.PART.weight */

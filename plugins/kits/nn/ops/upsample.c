@@ -23,4 +23,4 @@ static int build(const nn_making *m) {
 }
 
 const nn_row nn_row_upsample = {
-    .fields = NN_F_SIZE, .build = build, .exec = NN_X_UPSAMPLE, .folds = NN_FOLDS_ENLARGING};
+    .fields = "scale size like mode align_corners", .build = build, .exec = NN_X_UPSAMPLE, .folds = NN_FOLDS_ENLARGING};
