@@ -3,6 +3,7 @@
  * are enlarged to be joined, of any; what may not be is not. */
 #include "plugins/kits/nn/ops/axis.h"
 #include "plugins/kits/nn/lower/lower.h"
+#include "plugins/kits/nn/ops/row.h"
 #include "tests/kit/suite.h"
 
 #include <check.h>
@@ -143,6 +144,40 @@ START_TEST(acts_in_a_row) { /* a convolution applies one */
 }
 END_TEST
 
+START_TEST(acts_that_stay) { /* behind a convolution, whose ReLU and whose activations they are not */
+  static const nn_target can = {.acts = 1, .apart = 1};
+  int n = 0;
+  for (int kind = 0; kind < NN_KINDS; kind++) {
+    int may = nn_rows[kind]->folds == NN_FOLDS_ACT;
+    if (nn_rows[kind]->exec != NN_X_ACT) continue;
+    nn_net net = empty();
+    int y = add(&net, (nn_op){.kind = (enum nn_kind)kind, .act = NN_ACT_SIGMOID, .in = conv(&net, 0)});
+    keep[y] = 1;
+    nn_fuse(&net, keep);
+    nn_fold(&net, &can, keep, 1);
+    ck_assert_int_eq(net.n_ops, 2 - may);
+    ck_assert_int_eq(net.ops[0].act, may ? NN_ACT_SIGMOID : NN_ACT_NONE);
+    ck_assert(!net.ops[0].relu);
+    n += !may;
+  }
+  ck_assert_int_ge(n, 2);
+}
+END_TEST
+
+/* A word that is no field would refuse the field that it is to be. */
+START_TEST(fields) {
+  for (int kind = 0; kind < NN_KINDS; kind++) {
+    char words[128] = "", *next = words;
+    if (nn_rows[kind]->fields) strcpy(words, nn_rows[kind]->fields);
+    for (char *word; (word = strtok_r(next, " ", &next)) != NULL;) {
+      const sp_param *field = nn_layer_fields;
+      while (field->name && strcmp(field->name, word) != 0) field++;
+      ck_assert_msg(field->name != NULL, "%s: %s", nn_words[kind], word);
+    }
+  }
+}
+END_TEST
+
 int main(void) {
   Suite *s = suite_create("fold");
   TCase *t = tcase_create("fold");
@@ -151,6 +186,8 @@ int main(void) {
   tcase_add_test(t, joined);
   tcase_add_test(t, acts);
   tcase_add_test(t, acts_in_a_row);
+  tcase_add_test(t, acts_that_stay);
+  tcase_add_test(t, fields);
   suite_add_tcase(s, t);
   return suite_run(s);
 }

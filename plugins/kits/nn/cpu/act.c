@@ -30,23 +30,23 @@ static ac start(const nn_call *c, const nn_xop *op) {
 }
 
 /* ---- activations, one chunk of all values ---- */
-NN_VEC static void values(enum nn_act act, float *y, const float *x, int64_t n) {
+NN_VEC static void values(enum nn_act act, float k, float *y, const float *x, int64_t n) {
   switch (act) {
     case NN_ACT_NONE: break;
-#define NN_ACT(ID)                                                    \
-  case NN_ACT_##ID:                                                   \
-    for (int64_t i = 0; i < n; i++) y[i] = nn_act(NN_ACT_##ID, x[i]); \
+#define NN_ACT(ID)                                                       \
+  case NN_ACT_##ID:                                                      \
+    for (int64_t i = 0; i < n; i++) y[i] = nn_act(NN_ACT_##ID, k, x[i]); \
     break;
 #include "../ops/ops.list"
   }
 }
 
-NN_VEC static void slopes(enum nn_act act, float *y, const float *x, const float *dy, int64_t n) {
+NN_VEC static void slopes(enum nn_act act, float k, float *y, const float *x, const float *dy, int64_t n) {
   switch (act) {
     case NN_ACT_NONE: break;
-#define NN_ACT(ID)                                                              \
-  case NN_ACT_##ID:                                                             \
-    for (int64_t i = 0; i < n; i++) y[i] = dy[i] * nn_slope(NN_ACT_##ID, x[i]); \
+#define NN_ACT(ID)                                                                 \
+  case NN_ACT_##ID:                                                                \
+    for (int64_t i = 0; i < n; i++) y[i] = dy[i] * nn_slope(NN_ACT_##ID, k, x[i]); \
     break;
 #include "../ops/ops.list"
   }
@@ -57,7 +57,7 @@ static int act_chunk(void *arg, int64_t i, int worker) {
   int64_t b, e;
   (void)worker;
   nn_piece(p->n * p->px * p->c, 64, NN_CHUNKS, i, &b, &e);
-  values(p->op->d.act, p->y + b, p->x + b, e - b);
+  values(p->op->d.act, p->op->d.act_k, p->y + b, p->x + b, e - b);
   return SP_OK;
 }
 
@@ -69,7 +69,7 @@ static int act_back_chunk(void *arg, int64_t i, int worker) {
   nn_piece(p->n * p->px * p->c, 64, NN_CHUNKS, i, &b, &e);
   for (; b < e; b += STEP) {
     int64_t n = e - b < STEP ? e - b : STEP;
-    slopes(p->op->d.act, d, p->x + b, p->dy + b, n);
+    slopes(p->op->d.act, p->op->d.act_k, d, p->x + b, p->dy + b, n);
     nn_give(p->y + b, d, p->mask ? p->mask + b : NULL, n, p->acc);
   }
   return SP_OK;

@@ -4,14 +4,15 @@
 
 static int act_forward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
-  return nnc_check(c, op, nnk_act_forward(c->stream, op->d.act, &y, &x));
+  return nnc_check(c, op, nnk_act_forward(c->stream, op->d.act, op->d.act_k, &y, &x));
 }
 
 static int act_backward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), dy = nnc_grad(c, op->out);
   nnc_into in;
   nnc_din(c, op->in, &in);
-  return in.dx ? nnc_check(c, op, nnk_act_backward(c->stream, op->d.act, in.dx, &dy, &x, in.mask, in.add)) : SP_OK;
+  return in.dx ? nnc_check(c, op, nnk_act_backward(c->stream, op->d.act, op->d.act_k, in.dx, &dy, &x, in.mask, in.add))
+               : SP_OK;
 }
 
 static int mul_forward(nnc_call *c, const nn_xop *op) {

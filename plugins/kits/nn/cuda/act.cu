@@ -14,12 +14,13 @@ struct act_args {
   void *y;
   const void *a, *b, *mask;
   int ye, ae, be, act, add;
+  float k;                   /* of the function */
   int64_t units, wide, rows; /* all; TIMES by one pixel: of a pixel, 0: not so, and pixels of a sample */
 };
 
 template <int OP> __device__ inline float act_of(const act_args &p, float a, float b) {
   enum nn_act f = static_cast<enum nn_act>(p.act);
-  return OP == VALUE ? nn_act(f, a) : OP == SLOPE ? a * nn_slope(f, b) : a * b;
+  return OP == VALUE ? nn_act(f, p.k, a) : OP == SLOPE ? a * nn_slope(f, p.k, b) : a * b;
 }
 
 /* Where b's unit for unit u of a lies; a division of 64 bits takes far longer. */
@@ -108,18 +109,18 @@ static int run_sum(void *stream, const nnk_map *db, const nnk_map *dy, const nnk
 
 using namespace nnk;
 
-int nnk_act_forward(void *stream, int act, const nnk_map *y, const nnk_map *x) {
+int nnk_act_forward(void *stream, int act, float k, const nnk_map *y, const nnk_map *x) {
   int64_t n = elements(*y);
   if (!same_order(y, x)) return refused();
-  act_args p = {y->p, x->p, nullptr, nullptr, y->elt, x->elt, 0, act, 0, 0, 0, 0};
+  act_args p = {y->p, x->p, nullptr, nullptr, y->elt, x->elt, 0, act, 0, k, 0, 0, 0};
   return run_act<VALUE>(stream, p, access(access(4, y, n), x, n), n);
 }
 
-int nnk_act_backward(void *stream, int act, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, const nnk_map *mask,
-                     int add) {
+int nnk_act_backward(void *stream, int act, float k, const nnk_map *dx, const nnk_map *dy, const nnk_map *x,
+                     const nnk_map *mask, int add) {
   int64_t n = elements(*dx);
   if (!same_order(dx, dy) || !same_order(dx, x)) return refused();
-  act_args p = {dx->p, dy->p, x->p, mask ? mask->p : nullptr, dx->elt, dy->elt, x->elt, act, add, 0, 0, 0};
+  act_args p = {dx->p, dy->p, x->p, mask ? mask->p : nullptr, dx->elt, dy->elt, x->elt, act, add, k, 0, 0, 0};
   return run_act<SLOPE>(stream, p, access(access(access(access(4, dx, n), dy, n), x, n), mask, n), n);
 }
 
@@ -127,8 +128,8 @@ int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, 
   bool one = pixels(*b) < pixels(*y);
   int64_t unit = one ? y->c : elements(*y);
   if (!same_order(y, a) || (one ? pixels(*b) > 1 : !same_order(y, b)) || y->layout == PLANAR) return refused();
-  act_args p = {y->p, a->p, b->p, mask ? mask->p : nullptr, y->elt,    a->elt, b->elt,
-                0,    add,  0,    one ? y->c : 0,           pixels(*y)};
+  act_args p = {y->p, a->p, b->p, mask ? mask->p : nullptr, y->elt,    a->elt, b->elt, 0,
+                add,  0,    0,    one ? y->c : 0,           pixels(*y)};
   return run_act<TIMES>(stream, p, access(access(access(access(4, y, unit), a, unit), b, unit), mask, unit),
                         elements(*y));
 }

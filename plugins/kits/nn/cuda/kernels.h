@@ -72,9 +72,9 @@ int nnk_concat(void *stream, const nnk_map *y, int n, const nnk_map *parts);
 /* Channels first .. first + dx->c - 1 of dy go to dx. */
 int nnk_split(void *stream, const nnk_map *dx, const nnk_map *dy, int64_t first, const nnk_map *mask, int add);
 /* enum nn_act of act.h; all of one layout. dx = or += dy times the slope at x. */
-int nnk_act_forward(void *stream, int act, const nnk_map *y, const nnk_map *x);
-int nnk_act_backward(void *stream, int act, const nnk_map *dx, const nnk_map *dy, const nnk_map *x, const nnk_map *mask,
-                     int add);
+int nnk_act_forward(void *stream, int act, float k, const nnk_map *y, const nnk_map *x);
+int nnk_act_backward(void *stream, int act, float k, const nnk_map *dx, const nnk_map *dy, const nnk_map *x,
+                     const nnk_map *mask, int add);
 /* y = or += a times b, channels innermost; b may be of one pixel, which is then for all. */
 int nnk_mul(void *stream, const nnk_map *y, const nnk_map *a, const nnk_map *b, const nnk_map *mask, int add);
 /* The gradient of such a b: db = or += the sum over the pixels of dy times a. */

@@ -51,6 +51,7 @@ static int fold_act(nn_net *net, const nn_target *target, const nn_op *act, cons
   nn_op *op = made_for_one(net, act->in, keep);
   if (!op || !is_product(op) || op->relu || op->act || op->n_more || !nn_may_act(net, target, op)) return 0;
   op->act = act->act;
+  op->act_k = act->act_k;
   op->out = act->out;
   return 1;
 }

@@ -49,6 +49,7 @@ typedef struct nn_op {
   int bias;
   int norm; /* CONV, CONVT, LINEAR: the first weight, from 1, of the batch norm that is folded into it; 0: none */
   enum nn_act act; /* an activation but ReLU: which one; CONV: what is applied to its result */
+  float act_k;     /* its number */
   double eps, momentum;
   int mode;    /* UPSAMPLE: enum nn_resize */
   double drop; /* DROPOUT: how probable */

@@ -10,17 +10,12 @@ static int relu(const nn_making *m) { return nn_add_relu(m->ctx, m->net, m->in[0
 
 const nn_row nn_row_relu = {.build = relu, .is = NN_PIXELWISE, .exec = NN_X_RELU};
 
-static int add(const nn_making *m, enum nn_kind kind, enum nn_act act) {
-  nn_op op = {.kind = kind, .in = m->in[0], .w = -1, .act = act};
+static int add(const nn_making *m, enum nn_kind kind, enum nn_act act, double k) {
+  nn_op op = {.kind = kind, .in = m->in[0], .w = -1, .act = act, .act_k = (float)k};
   return nn_add_op(m->ctx, m->net, &op, m->net->values[op.in]);
 }
 
-/* ACT(ID, row, folds): the op NN_ID is the function NN_ACT_ID. */
-#define ACT(ID, row, how)                                                     \
-  static int row(const nn_making *m) { return add(m, NN_##ID, NN_ACT_##ID); } \
-  const nn_row nn_row_##row = {.build = row, .is = NN_PIXELWISE, .exec = NN_X_ACT, .folds = how}
-
-ACT(SIGMOID, sigmoid, NN_STAYS);
-ACT(HARD_SIGMOID, hard_sigmoid, NN_STAYS);
-ACT(HARD_SWISH, hard_swish, NN_FOLDS_ACT);
-ACT(SILU, silu, NN_FOLDS_ACT);
+#define NN_OP_ACT(ID, word, row, how)                                            \
+  static int row(const nn_making *m) { return add(m, NN_##ID, NN_ACT_##ID, 0); } \
+  const nn_row nn_row_##row = {.build = row, .is = NN_PIXELWISE, .exec = NN_X_ACT, .folds = how};
+#include "ops.list"

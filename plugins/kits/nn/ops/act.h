@@ -36,7 +36,9 @@ NN_FN float nn_exp(float x) {
 NN_FN float nn_sigmoid(float x) { return 1 / (1 + nn_exp(-x)); }
 NN_FN float nn_to_six(float x) { return x < 0 ? 0 : x > 6 ? 6 : x; }
 
-NN_FN float nn_act(enum nn_act act, float x) {
+/* k: the function's own number, of one that has any. */
+NN_FN float nn_act(enum nn_act act, float k, float x) {
+  (void)k;
   switch (act) {
     case NN_ACT_NONE: break;
     case NN_ACT_SIGMOID: return nn_sigmoid(x);
@@ -48,7 +50,8 @@ NN_FN float nn_act(enum nn_act act, float x) {
 }
 
 /* The derivative at x. */
-NN_FN float nn_slope(enum nn_act act, float x) {
+NN_FN float nn_slope(enum nn_act act, float k, float x) {
+  (void)k;
   float s;
   switch (act) {
     case NN_ACT_NONE: break;
