@@ -17,6 +17,7 @@ import difflib
 import importlib
 import importlib.util
 import json
+import math
 import operator
 import os
 import re
@@ -45,6 +46,16 @@ ATTRIBUTES = {  # of ONNX, that are looked at or change nothing here; others hav
     "InstanceNormalization": "epsilon", "MaxPool": POOL + " storage_order", "Pad": "mode", "ReduceMean": "axes keepdims",
     "Resize": "coordinate_transformation_mode cubic_coeff_a keep_aspect_ratio_policy mode nearest_mode", "Reshape": "allowzero",
 }
+# Of ONNX: what is done to each number alone. Several such nodes may be one function, which is found by its values.
+STEPS = {
+    "Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Div": operator.truediv, "Pow": operator.pow,
+    "Tanh": lambda x: np.tanh(x), "Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "HardSigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "Erf": lambda x: np.array([math.erf(v) for v in x]),
+}
+FUNCTIONS = [  # layers, and what they do to a number
+    ({"kind": "silu"}, lambda x: x / (1 + math.exp(-x))),
+    ({"kind": "hard_swish"}, lambda x: x * min(max(x + 3, 0), 6) / 6),
+]
 CHECK = """
 local sp = require "spcore"
 local g <close> = sp.graph {}
@@ -472,6 +483,10 @@ class Onnx:
         self.shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
         self.known = {t.name: self.array(t) for t in graph.initializer}
         self.reads = [n for node in graph.node for n in node.input]
+        self.points = np.linspace(-8, 8, 161)
+        self.functions = [(how, np.array([f(x) for x in self.points])) for how, f in FUNCTIONS]
+        self.steps = {}  # value: {an earlier value: what the value is where that is self.points}
+        self.between = {}  # a value that no layer makes, but is a step: which node made it
         self.grouped = {}  # inside of a group norm that is several nodes: value: what goes in, groups, or the layer
         ins = [i.name for i in graph.input if i.name not in self.known]
         self.env, self.outs = {i: "input" for i in ins}, [o.name for o in graph.output]
@@ -487,6 +502,9 @@ class Onnx:
             self.env.update({node.output[0]: made} if made else {})
 
     def src(self, name):
+        if name in self.between:  # of no function that is known
+            self.net.problems.append(self.between.pop(name) + ": no layer does this, or not with these attributes")
+            self.env[name] = "input"
         if name not in self.env:
             raise Refused(f"it reads {name}, which is no map")
         return self.env[name]
@@ -501,9 +519,11 @@ class Onnx:
             return None
         if op in ("Reshape", "InstanceNormalization", "Mul", "Add") and self.grouping(node, op, name, a, given):
             return self.env.get(node.output[0])
+        if op in STEPS and (made := self.step(node, op, name, a, given)) is not None:
+            return made
         for inside in [n for n in node.input if n in self.grouped and n not in self.env]:
             self.src(inside)
-        if op == "Shape" or not any(n in self.env for n in node.input):  # no maps but numbers: who reads them complains
+        if op == "Shape" or not any(n in self.env or n in self.between for n in node.input):  # no maps but numbers: who reads them complains
             return None
         self.check(node, op, a)
         if op in ("Add", "Mul") or op == "Concat" and a["axis"] == 1:
@@ -533,13 +553,15 @@ class Onnx:
             if b is not None and (b.ndim > 2 or b.ndim == 2 and b.shape[0] != 1):
                 raise Refused(f"plus numbers of {b.shape}: as many as features are possible")
             return net.linear(name, src, w, None if b is None else np.broadcast_to(b.reshape(-1), w.shape[:1]))
+        if op == "MatMul" and w is not None and w.ndim == 2 and len(self.shapes.get(node.input[0], [])) == 2:
+            return net.linear(name, src, w.T, None)
         if op == "Flatten" and a.get("axis", 1) == 1 or op == "Reshape" and w is not None and self.flat(w, node.input[0]):
             return net.add(name, "flatten", [src])
         if op == "ReduceMean":  # from opset 18 on the axes come in
             return net.mean(name, src, a.get("axes", [] if w is None else list(w)), a.get("keepdims", 1))
         if op == "Resize":
             return self.resize(name, src, a, given, self.shapes.get(node.output[0], [])[2:])
-        if op == "HardSigmoid" and (abs(a.get("alpha", 0.2) - 1 / 6) > 1e-6 or a.get("beta", 0.5) != 0.5):
+        if op == "HardSigmoid" and not self.is_usual(a):
             raise Refused("alpha and beta are 1/6 and 0.5")
         if op.lower() in PLAIN:
             return net.add(name, PLAIN[op.lower()], [src])
@@ -548,6 +570,34 @@ class Onnx:
         if op not in ("Identity", "Dropout") and not (op == "Pad" and w is not None and not w.any()):
             raise Refused("no layer does this, or not with these attributes")
         return src
+
+    def step(self, node, op, name, a, given):
+        """A node that does something to each number: a layer where that, with the nodes before it, is a known function; "" where
+        no layer does it alone; None where one may."""
+        value, operands = node.output[0], []
+        for n, number in zip(node.input, given):
+            if number is None and n not in self.env and n not in self.between or number is not None and number.size != 1:
+                return None
+            own = {n: self.points} if n in self.env else {}
+            operands.append(float(number.reshape(())) if number is not None else {**self.steps.get(n, {}), **own})
+        maps = [o for o in operands if isinstance(o, dict)]
+        if not maps or node.domain not in ("", "ai.onnx") or (not self.is_usual(a) if op == "HardSigmoid" else a):
+            return None
+        with np.errstate(all="ignore"):
+            self.steps[value] = {base: STEPS[op](*(o[base] if isinstance(o, dict) else o for o in operands))
+                                 for base in maps[0] if all(base in m for m in maps)}
+        for base, ys in self.steps[value].items():
+            for how, known in self.functions:
+                if base in self.env and np.allclose(ys, known, 0, 2e-5):
+                    return self.net.add(name, sources=[self.env[base]], **how)
+        if all(n in self.env for n in node.input) and op not in ("Sub", "Div", "Pow", "Tanh", "Erf"):
+            return None
+        self.between[value] = f"{node.name or value}: {op}"
+        return ""
+
+    @staticmethod
+    def is_usual(a):
+        return abs(a.get("alpha", 0.2) - 1 / 6) <= 1e-6 and a.get("beta", 0.5) == 0.5
 
     def check(self, node, op, a):
         """Refuses what would be left aside without a word."""
@@ -616,6 +666,8 @@ class Onnx:
     def finish(self, taps):
         if len(self.outs) != 1:
             self.net.problems.append(f"output: {', '.join(self.outs) or 'none'}: one is wanted")
+        for n in [n for n in self.outs if n in self.between]:
+            self.src(n)
         self.net.problems += [f"output: {n} is no map" for n in self.outs if n not in self.env]
         return self.env.get("".join(self.outs[:1])), self.net.find(taps, {**{v: v for v in self.env.values()}, **self.env})
 
