@@ -154,7 +154,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("cuda networks");
   TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
-  tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
+  tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets());
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
   tcase_add_loop_test(t, joined_unstored, 0, 3);
   tcase_add_loop_test(t, parts, 0, 3 * (int)SP_ARRAY(interleaved));

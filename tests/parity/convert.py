@@ -6,16 +6,18 @@ statistics, give what PyTorch's module gives, by way of torch.fx and of ONNX; wh
 import contextlib
 import io
 import os
+import re
 import sys
 import tempfile
 import warnings
 
-from spstage import Report, torch_or_skip, torchvision_or_skip
+from spstage import Lua, Report, Stage, torch_or_skip, torchvision_or_skip
 
 torch = torch_or_skip()
 torchvision = torchvision_or_skip()
 sys.path.insert(0, os.path.join(os.environ.get("top_srcdir", "."), "scripts", "tools"))
 import numpy as np  # noqa: E402
+import nn_ops  # noqa: E402
 import spcore_convert  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -203,14 +205,7 @@ def converted(r, name, n, *words):
 
 
 def by_onnx(r, name, shape):
-    opset = {"opset_version": 14} if torch.__version__ < "2" else {}  # later exporters know 18 and later sets alone
-    try:
-        import onnx  # noqa: F401
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.onnx.export(globals()[name](), torch.rand(1, *shape), "net.onnx", verbose=False, **opset)
-    except ImportError as why:
-        print(f"left out: {name} by ONNX: {why} (Debian: apt install python3-onnx; PyTorch 2: pip install onnxscript)")
+    if not export("net", globals()[name], (1, *shape)):
         return
     said = convert("net.onnx", "-o", "net", "--tap", "nothing")
     wanted = "cannot be expressed in layers:\n  --tap nothing: there is no such"
@@ -223,6 +218,55 @@ def by_onnx(r, name, shape):
     with contextlib.redirect_stdout(io.StringIO()) as out:
         spcore_convert.check(network, shape, "net", 0)
     r.true(f"{name} by ONNX: values", out.getvalue().count("of the largest value") == 1, out.getvalue())
+
+
+def export(name, make, shape):
+    """As NAME.onnx. False: it cannot be done here."""
+    opset = {"opset_version": 14} if torch.__version__ < "2" else {}  # later exporters know 18 and later sets alone
+    try:
+        import onnx  # noqa: F401
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(make(), torch.rand(shape), f"{name}.onnx", verbose=False, **opset)
+    except ImportError as why:
+        print(f"left out: {name} by ONNX: {why} (Debian: apt install python3-onnx; PyTorch 2: pip install onnxscript)")
+        return False
+    return True
+
+
+def layers_of(network):
+    """What is written of it, and its weights."""
+    net, (out, taps) = network.net, network.finish([])
+    if not net.problems:
+        net.prune(out, taps)
+        net.write("row", "row")
+    if net.problems:
+        return "", net.problems
+    with open("row.lua", encoding="utf-8") as f:
+        return f.read().partition("return ")[2], {k: v.astype(v.dtype if v.dtype == np.int64 else np.float32)
+                                                  for k, v in net.weights.items()}
+
+
+def by_rows(r):
+    """Each row of nn_ops.list by torch.fx and by ONNX: the layers of the row again, and PyTorch's values."""
+    rng = np.random.default_rng(4)
+    for i, row in enumerate(nn_ops.rows()):
+        torch.manual_seed(i)
+        module, x = shake(getattr(nn_ops, f"row_{i}")), row.input(rng)
+        y = module(torch.from_numpy(x)).detach().numpy()
+        networks = {"fx": lambda: spcore_convert.Torch(f"nn_ops:row_{i}", row.shape[1:])}
+        if "NO_ONNX" not in row.flags and export("row", lambda: module, row.shape):
+            networks["ONNX"] = lambda: spcore_convert.Onnx("row.onnx")
+        for how, make in networks.items():
+            torch.manual_seed(i)
+            text, weights = layers_of(make())
+            name = f"{row} by {how}"
+            if not r.true(name, text and ("PARTS" in row.flags or row.last() in text.splitlines()[-2]), f"{text or weights}"):
+                continue
+            weights = weights if how == "ONNX" else {k: v.numpy() for k, v in module.state_dict().items()}
+            stage = Stage("layers", {"layers": Lua(text)}, inputs=[x], training=False, frozen=True)
+            stage.set_weights(weights)
+            r.near(name, stage.forward()["features"], y, 1e-4)
 
 
 def by_nodes(r):
@@ -257,12 +301,19 @@ def by_nodes(r):
             ("y: Conv: bias is computed", (("Add", "one", "one", "bias"), ("Conv", "x", "w", "bias", "y")), {}),
             ("f: Reshape: no layer", (("Reshape", "x", "four", "f"), ("Relu", "f", "y")), {}),
             ("y: Add: of 1 x 4 x 4 x 4 and 1 x 4 x 1 x 1", (("GlobalAveragePool", "x", "m"), ("Add", "m", "x", "y")), {}),
+            ("t: Tanh: no layer", (("Relu", "x", "a"), ("Tanh", "a", "t"), ("Relu", "t", "b"), ("Add", "b", "t", "y")), {}),
+            ("h: Mul: no layer", (("Sigmoid", "x", "s"), ("Mul", "s", "half", "h"), ("Conv", "h", "w", "y")), {}),
+            ("y: Sub: no layer", (("Relu", "x", "a"), ("Sub", "a", "x", "y")), {}),
             ("y: Resize: of samples", (("Resize", "x", "", "scales", "y"),), {}),
             ("y: ConvTranspose: output_shape = [9, 9]", (("ConvTranspose", "x", "w", "y"),), {"output_shape": [9, 9]}),
             ("y: Relu: of the domain some", (("Relu", "x", "y"),), {"domain": "some"})):
-        told = said(*nodes, w=np.ones((4, 4, 1, 1), np.float32), four=np.int64([4, -1]), scales=np.float32([1, 2, 2, 2]),
+        told = said(*nodes, w=np.ones((4, 4, 1, 1), np.float32), four=np.int64([4, -1]), half=np.float32(0.5), scales=np.float32([1, 2, 2, 2]),
                     last=known)
-        r.true(f"refused: {words}", f"\n  {words}" in told, told)
+        r.true(f"refused: {words}", told.count(f"\n  {words}") == 1, told)
+    words = said(("Sigmoid", "x", "s"), ("Relu", "x", "r"), ("Mul", "x", "s", "z"), ("Add", "z", "r", "y"))
+    with open("nodes.lua", encoding="utf-8") as f:
+        kinds = re.findall(r'^  { "(\w+)"', f.read(), re.MULTILINE)
+    r.true("a function that is two nodes", kinds == ["relu", "silu", "add"], words)
     words = said(("Reshape", "x", "flat", "a"), ("Gemm", "a", "fc", "b", "y"), b=np.ones((1, 1), np.float32))
     r.true("a bias for all features", "2 layers; nodes.safetensors: 325 numbers" in words, words)
     words = said(("Add", "x", "z", "y"), ins=("x", "z"))
@@ -339,6 +390,7 @@ def main():
         os.remove("no.safetensors")
         by_onnx(r, "mobilenet", (3, 64, 64))
         by_onnx(r, "exported", (3, 40, 48))
+        by_rows(r)
         by_nodes(r)
         refusals(r)
         os.chdir("/")

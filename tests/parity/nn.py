@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn
-"""encoder, decoder and layers against PyTorch: forward, input and weight gradients, running statistics."""
+"""encoder, decoder, and layers beyond the rows of tests/kit/nn_ops.list, against PyTorch: forward, input and weight gradients,
+running statistics."""
 from spstage import CHANNELS_LAST, ROW_MAJOR, Report, Stage, StageError, torch_or_skip
 import numpy as np
 
 torch = torch_or_skip()
+import nn_ops  # noqa: E402
 nn = torch.nn
 r = Report()
 rng = np.random.default_rng(5)
@@ -53,26 +55,10 @@ def convt(o, **kw):
 
 
 for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
-    layers(f"conv 1x1 {oname}", [conv(7, kernel=1)], nn.Sequential(nn.Conv2d(3, 7, 1)), rand(3, 3, 9, 5), order)
-    layers(f"conv 2x2/2 {oname}", [conv(16, kernel=2, stride=2)], nn.Sequential(nn.Conv2d(8, 16, 2, 2)),
-           rand(2, 8, 6, 10), order)
-    layers(f"conv 2x2/2 odd {oname}", [conv(16, kernel=2, stride=2)], nn.Sequential(nn.Conv2d(8, 16, 2, 2)),
-           rand(2, 8, 7, 11), order)
     layers(f"conv 3x3 {oname}", [conv(10, kernel=3, pad=1)], nn.Sequential(nn.Conv2d(16, 10, 3, padding=1)),
            rand(5, 16, 13, 9), order)
-    layers(f"conv 5x3/2,1 {oname}", [conv(6, kernel=[5, 3], stride=[2, 1], pad=[2, 0], bias=False)],
-           nn.Sequential(nn.Conv2d(5, 6, (5, 3), (2, 1), (2, 0), bias=False)), rand(1, 5, 12, 8), order)
-    layers(f"conv_transpose 2x2/2 {oname}", [convt(6)], nn.Sequential(nn.ConvTranspose2d(9, 6, 2, 2)),
-           rand(4, 9, 3, 5), order)
-    layers(f"conv_transpose 3x3/2 {oname}", [convt(6, kernel=3, stride=2, pad=1, out_pad=1)],
-           nn.Sequential(nn.ConvTranspose2d(4, 6, 3, 2, 1, 1)), rand(2, 4, 5, 7), order)
-    layers(f"max_pool {oname}", [{1: "max_pool", "kernel": 3, "stride": 2, "pad": 1}],
-           nn.Sequential(nn.MaxPool2d(3, 2, 1)), rand(2, 5, 9, 8), order)
-    layers(f"avg_pool {oname}", [{1: "avg_pool", "kernel": 3, "stride": 2, "pad": 1}],
-           nn.Sequential(nn.AvgPool2d(3, 2, 1)), rand(2, 5, 9, 8), order)
     layers(f"batch_norm {oname}", [{1: "batch_norm"}, {1: "relu"}], nn.Sequential(nn.BatchNorm2d(6), nn.ReLU()),
            rand(3, 6, 7, 5) * 3 + 1, order)
-    layers(f"relu {oname}", [{1: "relu"}], nn.Sequential(nn.ReLU()), rand(3, 6, 7, 5), order)
     layers(f"flatten linear {oname}", [{1: "flatten"}, {1: "linear", 2: 11}],
            nn.Sequential(nn.Flatten(), nn.Linear(4 * 3 * 5, 11)), rand(5, 4, 3, 5), order)
 
@@ -83,32 +69,12 @@ for n in range(1, 6):
                          nn.ReLU(), nn.Conv2d(48, 20, 2, 2)), rand(n, 3, 24, 8))
 layers("linear", [{1: "linear", 2: 33}, {1: "relu"}, {1: "linear", 2: 3, "bias": False}],
        nn.Sequential(nn.Linear(70, 33), nn.ReLU(), nn.Linear(33, 3, bias=False)), rand(9, 70))
-layers("batch_norm of features", [{1: "batch_norm"}], nn.Sequential(nn.BatchNorm1d(7)), rand(9, 7))
 
 # A wide layer: rows are few, weights are many.
 layers("wide", [convt(256), {1: "relu"}, conv(512, kernel=2, stride=2)],
        nn.Sequential(nn.ConvTranspose2d(512, 256, 2, 2), nn.ReLU(), nn.Conv2d(256, 512, 2, 2)), rand(8, 512, 1, 1))
-
-
-class Block(nn.Module):
-    """torchvision's BasicBlock, under its names."""
-
-    def __init__(self, c, o, s):
-        super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(c, o, 3, s, 1, bias=False), nn.BatchNorm2d(o)
-        self.conv2, self.bn2 = nn.Conv2d(o, o, 3, 1, 1, bias=False), nn.BatchNorm2d(o)
-        self.downsample = None
-        if s != 1 or c != o:
-            self.downsample = nn.Sequential(nn.Conv2d(c, o, 1, s, bias=False), nn.BatchNorm2d(o))
-
-    def forward(self, x):
-        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
-        return torch.relu(y + (self.downsample(x) if self.downsample else x))
-
-
-layers("residual", [{1: "residual", 2: 8}], nn.Sequential(Block(8, 8, 1)), rand(3, 8, 9, 7))
 layers("residual projected", [{1: "residual", 2: 12, "stride": 2}, {1: "residual", 2: 12}],
-       nn.Sequential(Block(8, 12, 2), Block(12, 12, 1)), rand(3, 8, 9, 7))
+       nn.Sequential(nn_ops.Block(8, 12, 2), nn_ops.Block(12, 12, 1)), rand(3, 8, 9, 7))
 
 
 # ---- the reference models ----

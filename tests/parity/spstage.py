@@ -67,8 +67,14 @@ def _load():
 _lib = _load()
 
 
+class Lua(str):
+    """Such text as it is."""
+
+
 def lua(v):
     """A Python value as the text of a Lua table."""
+    if isinstance(v, Lua):
+        return v
     if isinstance(v, bool):
         return "true" if v else "false"
     if isinstance(v, (int, float)):
