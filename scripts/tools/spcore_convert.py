@@ -36,11 +36,12 @@ except ImportError:
 
 MOST = 16  # values that one layer reads
 SAME = ("identity", "contiguous", "clone", "stochasticdepth")  # in evaluation
-PLAIN = {"relu": "relu", "sigmoid": "sigmoid", "silu": "silu", "hardsigmoid": "hard_sigmoid", "hardswish": "hard_swish",
-         "globalaveragepool": "mean"}
+PLAIN = {"relu": "relu", "relu6": "relu6", "sigmoid": "sigmoid", "silu": "silu", "hardsigmoid": "hard_sigmoid",
+         "hardswish": "hard_swish", "globalaveragepool": "mean"}
 POOL = "auto_pad ceil_mode dilations kernel_shape pads strides"
 ATTRIBUTES = {  # of ONNX, that are looked at or change nothing here; others have to be 0 or what they are without a word
-    "AveragePool": POOL + " count_include_pad", "BatchNormalization": "epsilon momentum training_mode", "Concat": "axis",
+    "AveragePool": POOL + " count_include_pad", "BatchNormalization": "epsilon momentum training_mode",
+    "Clip": "max min", "Concat": "axis",
     "Conv": POOL + " group", "ConvTranspose": POOL + " group output_padding", "Dropout": "ratio seed", "Flatten": "axis",
     "Gemm": "alpha beta transA transB", "GroupNormalization": "epsilon num_groups stash_type", "HardSigmoid": "alpha beta",
     "InstanceNormalization": "epsilon", "MaxPool": POOL + " storage_order", "Pad": "mode", "ReduceMean": "axes keepdims",
@@ -391,6 +392,11 @@ class Torch:
             if get(2, "alpha", 1) != 1:
                 raise Refused("with an alpha")
             return self.pointwise(name, what[-3:], first, get(1, "other"))
+        if what in ("hardtanh", "clamp"):
+            low, high = ("min", "max") if what == "clamp" else ("min_val", "max_val")
+            if (get(1, low), get(2, high)) != (0, 6):
+                raise Refused("from 0 to 6 is possible")
+            return net.add(name, "relu6", [src])
         if what == "mean" and len(old) == 4:
             return net.mean(name, src, two(get(1, "dim", 0)), get(2, "keepdim"))
         if what not in SAME and (what not in PLAIN or new != old):
@@ -523,8 +529,8 @@ class Onnx:
             return made
         for inside in [n for n in node.input if n in self.grouped and n not in self.env]:
             self.src(inside)
-        if op == "Shape" or not any(n in self.env or n in self.between for n in node.input):  # no maps but numbers: who reads them complains
-            return None
+        if op == "Shape" or not any(n in self.env or n in self.between for n in node.input):
+            return None  # no maps but numbers: who reads them complains
         self.check(node, op, a)
         if op in ("Add", "Mul") or op == "Concat" and a["axis"] == 1:
             sources = [self.src(n) for n in node.input]
@@ -563,6 +569,10 @@ class Onnx:
             return self.resize(name, src, a, given, self.shapes.get(node.output[0], [])[2:])
         if op == "HardSigmoid" and not self.is_usual(a):
             raise Refused("alpha and beta are 1/6 and 0.5")
+        if op == "Clip":  # from opset 11 on the limits come in
+            if [a.get(k) if v is None else v for k, v in (("min", w), ("max", b))] != [0, 6]:
+                raise Refused("from 0 to 6 is possible")
+            return net.add(name, "relu6", [src])
         if op.lower() in PLAIN:
             return net.add(name, PLAIN[op.lower()], [src])
         if op == "Dropout" and given[2] is not None and given[2].any():

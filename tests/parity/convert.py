@@ -140,7 +140,7 @@ def exported():
 
 class Refused(Mixed):
     def forward(self, x):
-        a = F.relu6(x) + 1.0
+        a = F.hardtanh(x) + 1.0
         a = self.c2(self.c2(torch.cat([a, a], 2)[:, :1].expand(-1, 8, -1, -1)))
         a = F.interpolate(F.pad(a, (1, 1)), scale_factor=1.5)
         a = F.interpolate(a, size=(8, 8), mode="bicubic")
@@ -304,11 +304,12 @@ def by_nodes(r):
             ("t: Tanh: no layer", (("Relu", "x", "a"), ("Tanh", "a", "t"), ("Relu", "t", "b"), ("Add", "b", "t", "y")), {}),
             ("h: Mul: no layer", (("Sigmoid", "x", "s"), ("Mul", "s", "half", "h"), ("Conv", "h", "w", "y")), {}),
             ("y: Sub: no layer", (("Relu", "x", "a"), ("Sub", "a", "x", "y")), {}),
+            ("y: Clip: from 0 to 6 is", (("Clip", "x", "half", "six", "y"),), {}),
             ("y: Resize: of samples", (("Resize", "x", "", "scales", "y"),), {}),
             ("y: ConvTranspose: output_shape = [9, 9]", (("ConvTranspose", "x", "w", "y"),), {"output_shape": [9, 9]}),
             ("y: Relu: of the domain some", (("Relu", "x", "y"),), {"domain": "some"})):
-        told = said(*nodes, w=np.ones((4, 4, 1, 1), np.float32), four=np.int64([4, -1]), half=np.float32(0.5), scales=np.float32([1, 2, 2, 2]),
-                    last=known)
+        told = said(*nodes, w=np.ones((4, 4, 1, 1), np.float32), four=np.int64([4, -1]), scales=np.float32([1, 2, 2, 2]),
+                    half=np.float32(0.5), six=np.float32(6), last=known)
         r.true(f"refused: {words}", told.count(f"\n  {words}") == 1, told)
     words = said(("Sigmoid", "x", "s"), ("Relu", "x", "r"), ("Mul", "x", "s", "z"), ("Add", "z", "r", "y"))
     with open("nodes.lua", encoding="utf-8") as f:
@@ -332,7 +333,7 @@ def refusals(r):
     wanted = [f"  maxpool{i}: MaxPool2d: ceil_mode: pools leave out what does not fill a window\n" for i in (1, 2, 3, 4)]
     r.true("googlenet is refused", said == f"{model('googlenet')} cannot be expressed in layers:\n" + "".join(wanted), said)
     said = convert(model("Refused"), "-o", "no", "--input", "3x32x32", "--tap", "c3")
-    for words in ("relu6: relu6: ", "add: add: of (1, 3, 32, 32) and 1.0", "cat: cat: of another dimension",
+    for words in ("hardtanh: hardtanh: from 0 to 6", "add: add: of (1, 3, 32, 32) and 1.0", "cat: cat: of another dimension",
                   "getitem: getitem: ", "expand: ", "c2_1: Conv2d: used more than once", "pad: pad: ",
                   "interpolate: interpolate: a scale of (1.5, 1.5)",
                   "interpolate_1: interpolate: bicubic", "c2_weight: c2.weight: a tensor", "conv2d: conv2d: ",

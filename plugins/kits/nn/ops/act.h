@@ -45,6 +45,7 @@ NN_FN float nn_act(enum nn_act act, float k, float x) {
     case NN_ACT_HARD_SIGMOID: return nn_to_six(x + 3) / 6;
     case NN_ACT_HARD_SWISH: return x * nn_to_six(x + 3) / 6;
     case NN_ACT_SILU: return x * nn_sigmoid(x);
+    case NN_ACT_RELU6: return nn_to_six(x);
   }
   return x;
 }
@@ -56,9 +57,10 @@ NN_FN float nn_slope(enum nn_act act, float k, float x) {
   switch (act) {
     case NN_ACT_NONE: break;
     case NN_ACT_SIGMOID: s = nn_sigmoid(x); return s * (1 - s);
-    case NN_ACT_HARD_SIGMOID: return x <= -3 || x >= 3 ? 0 : 1.0f / 6;
+    case NN_ACT_HARD_SIGMOID: return x <= -3 ? 0 : x >= 3 ? 0 : 1.0f / 6;
     case NN_ACT_HARD_SWISH: return x < -3 ? 0 : x > 3 ? 1 : x / 3 + 0.5f;
     case NN_ACT_SILU: s = nn_sigmoid(x); return s * (1 + x * (1 - s));
+    case NN_ACT_RELU6: return (float)((x > 0) & (x < 6));
   }
   return 1;
 }
