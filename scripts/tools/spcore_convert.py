@@ -44,7 +44,8 @@ ATTRIBUTES = {  # of ONNX, that are looked at or change nothing here; others hav
     "Clip": "max min", "Concat": "axis",
     "Conv": POOL + " group", "ConvTranspose": POOL + " group output_padding", "Dropout": "ratio seed", "Flatten": "axis",
     "Gemm": "alpha beta transA transB", "GroupNormalization": "epsilon num_groups stash_type", "HardSigmoid": "alpha beta",
-    "InstanceNormalization": "epsilon", "MaxPool": POOL + " storage_order", "Pad": "mode", "ReduceMean": "axes keepdims",
+    "InstanceNormalization": "epsilon", "LeakyRelu": "alpha", "MaxPool": POOL + " storage_order", "Pad": "mode",
+    "ReduceMean": "axes keepdims",
     "Resize": "coordinate_transformation_mode cubic_coeff_a keep_aspect_ratio_policy mode nearest_mode", "Reshape": "allowzero",
 }
 # Of ONNX: what is done to each number alone. Several such nodes may be one function, which is found by its values.
@@ -157,6 +158,12 @@ class Net:
         if kind == "avg_pool" and any(pads) and not pads_count:
             raise Refused("zeros of the padding that do not count")
         return self.add(name, kind, [src], kernel=pair(kernel), stride=pair(stride), pad=even(pads))
+
+    def leaky_relu(self, name, src, slope):
+        slope = float(str(np.float32(slope)))  # 0.2, of which ONNX has the nearest float32
+        if not -1000 <= slope <= 1000:
+            raise Refused(f"a slope of {slope}: -1000 to 1000 is possible")
+        return self.add(name, "leaky_relu", [src], negative_slope=slope if slope != 0.01 else None)
 
     def linear(self, name, src, w, b):
         return self.add(name, "linear", [src], w.shape[0], {"weight": w, "bias": b}, bias=None if b is not None else False)
@@ -397,6 +404,8 @@ class Torch:
             if (get(1, low), get(2, high)) != (0, 6):
                 raise Refused("from 0 to 6 is possible")
             return net.add(name, "relu6", [src])
+        if what == "leakyrelu":
+            return net.leaky_relu(name, src, get(1, "negative_slope", 0.01))
         if what == "mean" and len(old) == 4:
             return net.mean(name, src, two(get(1, "dim", 0)), get(2, "keepdim"))
         if what not in SAME and (what not in PLAIN or new != old):
@@ -573,6 +582,8 @@ class Onnx:
             if [a.get(k) if v is None else v for k, v in (("min", w), ("max", b))] != [0, 6]:
                 raise Refused("from 0 to 6 is possible")
             return net.add(name, "relu6", [src])
+        if op == "LeakyRelu":
+            return net.leaky_relu(name, src, a.get("alpha", 0.01))
         if op.lower() in PLAIN:
             return net.add(name, PLAIN[op.lower()], [src])
         if op == "Dropout" and given[2] is not None and given[2].any():

@@ -24,6 +24,7 @@ typedef struct nn_layer {
   const char *like;            /* or whose size it gets */
   double p;                    /* dropout */
   int32_t maps;
+  double negative_slope; /* leaky_relu */
 } nn_layer;
 
 extern const sp_param nn_layer_fields[];

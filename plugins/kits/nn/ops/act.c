@@ -19,3 +19,8 @@ static int add(const nn_making *m, enum nn_kind kind, enum nn_act act, double k)
   static int row(const nn_making *m) { return add(m, NN_##ID, NN_ACT_##ID, 0); } \
   const nn_row nn_row_##row = {.build = row, .is = NN_PIXELWISE, .exec = NN_X_ACT, .folds = how};
 #include "ops.list"
+
+static int leaky_relu(const nn_making *m) { return add(m, NN_LEAKY_RELU, NN_ACT_LEAKY_RELU, m->l->negative_slope); }
+
+const nn_row nn_row_leaky_relu = {
+    .fields = "negative_slope", .build = leaky_relu, .is = NN_PIXELWISE, .exec = NN_X_ACT};

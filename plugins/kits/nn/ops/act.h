@@ -38,7 +38,6 @@ NN_FN float nn_to_six(float x) { return x < 0 ? 0 : x > 6 ? 6 : x; }
 
 /* k: the function's own number, of one that has any. */
 NN_FN float nn_act(enum nn_act act, float k, float x) {
-  (void)k;
   switch (act) {
     case NN_ACT_NONE: break;
     case NN_ACT_SIGMOID: return nn_sigmoid(x);
@@ -46,13 +45,13 @@ NN_FN float nn_act(enum nn_act act, float k, float x) {
     case NN_ACT_HARD_SWISH: return x * nn_to_six(x + 3) / 6;
     case NN_ACT_SILU: return x * nn_sigmoid(x);
     case NN_ACT_RELU6: return nn_to_six(x);
+    case NN_ACT_LEAKY_RELU: return x > 0 ? x : x * k;
   }
   return x;
 }
 
 /* The derivative at x. */
 NN_FN float nn_slope(enum nn_act act, float k, float x) {
-  (void)k;
   float s;
   switch (act) {
     case NN_ACT_NONE: break;
@@ -61,6 +60,7 @@ NN_FN float nn_slope(enum nn_act act, float k, float x) {
     case NN_ACT_HARD_SWISH: return x < -3 ? 0 : x > 3 ? 1 : x / 3 + 0.5f;
     case NN_ACT_SILU: s = nn_sigmoid(x); return s * (1 + x * (1 - s));
     case NN_ACT_RELU6: return (float)((x > 0) & (x < 6));
+    case NN_ACT_LEAKY_RELU: return x > 0 ? 1 : k;
   }
   return 1;
 }
