@@ -43,7 +43,8 @@ ATTRIBUTES = {  # of ONNX, that are looked at or change nothing here; others hav
     "AveragePool": POOL + " count_include_pad", "BatchNormalization": "epsilon momentum training_mode",
     "Clip": "max min", "Concat": "axis",
     "Conv": POOL + " group", "ConvTranspose": POOL + " group output_padding", "Dropout": "ratio seed", "Flatten": "axis",
-    "Gemm": "alpha beta transA transB", "GroupNormalization": "epsilon num_groups stash_type", "HardSigmoid": "alpha beta",
+    "Gemm": "alpha beta transA transB", "Gelu": "approximate",
+    "GroupNormalization": "epsilon num_groups stash_type", "HardSigmoid": "alpha beta",
     "InstanceNormalization": "epsilon", "LeakyRelu": "alpha", "MaxPool": POOL + " storage_order", "Pad": "mode",
     "ReduceMean": "axes keepdims",
     "Resize": "coordinate_transformation_mode cubic_coeff_a keep_aspect_ratio_policy mode nearest_mode", "Reshape": "allowzero",
@@ -57,6 +58,8 @@ STEPS = {
 FUNCTIONS = [  # layers, and what they do to a number
     ({"kind": "silu"}, lambda x: x / (1 + math.exp(-x))),
     ({"kind": "hard_swish"}, lambda x: x * min(max(x + 3, 0), 6) / 6),
+    ({"kind": "gelu"}, lambda x: x * (1 + math.erf(x / math.sqrt(2))) / 2),
+    ({"kind": "gelu", "approximate": "tanh"}, lambda x: x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2),
 ]
 CHECK = """
 local sp = require "spcore"
@@ -164,6 +167,11 @@ class Net:
         if not -1000 <= slope <= 1000:
             raise Refused(f"a slope of {slope}: -1000 to 1000 is possible")
         return self.add(name, "leaky_relu", [src], negative_slope=slope if slope != 0.01 else None)
+
+    def gelu(self, name, src, approximate):
+        if approximate not in ("none", "tanh"):
+            raise Refused(f"approximate {approximate}: none and tanh are possible")
+        return self.add(name, "gelu", [src], approximate=approximate if approximate == "tanh" else None)
 
     def linear(self, name, src, w, b):
         return self.add(name, "linear", [src], w.shape[0], {"weight": w, "bias": b}, bias=None if b is not None else False)
@@ -406,6 +414,8 @@ class Torch:
             return net.add(name, "relu6", [src])
         if what == "leakyrelu":
             return net.leaky_relu(name, src, get(1, "negative_slope", 0.01))
+        if what == "gelu":
+            return net.gelu(name, src, get(1, "approximate", "none"))
         if what == "mean" and len(old) == 4:
             return net.mean(name, src, two(get(1, "dim", 0)), get(2, "keepdim"))
         if what not in SAME and (what not in PLAIN or new != old):
@@ -584,6 +594,8 @@ class Onnx:
             return net.add(name, "relu6", [src])
         if op == "LeakyRelu":
             return net.leaky_relu(name, src, a.get("alpha", 0.01))
+        if op == "Gelu":
+            return net.gelu(name, src, a.get("approximate", "none"))
         if op.lower() in PLAIN:
             return net.add(name, PLAIN[op.lower()], [src])
         if op == "Dropout" and given[2] is not None and given[2].any():

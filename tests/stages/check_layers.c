@@ -333,24 +333,32 @@ START_TEST(neighbours) {
 }
 END_TEST
 
-/* Sigmoid and SiLU over all that a float holds, to its last digits; SiLU of an infinite number as PyTorch has it. */
+/* Sigmoid, SiLU and GELU over all that a float holds, to its last digits; of an infinite number as PyTorch has it. */
 START_TEST(smooth) {
   enum { ALL = 4000 };
-  float x[ALL], y[2][ALL];
+  float x[ALL], y[3][ALL];
   for (int i = 0; i < ALL; i++) x[i] = ldexpf((float)(i % 1000) / 1000 - 0.5f, i / 1000 * 3);
   x[0] = NAN, x[1] = INFINITY, x[2] = -INFINITY, x[3] = 1e38f, x[4] = -1e38f, x[5] = 200, x[6] = -200;
-  spt *t = spt_new("layers", "{ layers = { { \"sigmoid\", tap = true }, { \"silu\", from = \"input\" } } }", 2);
+  spt *t = spt_new("layers",
+                   "{ layers = { { \"sigmoid\", tap = true }, { \"gelu\", tap = true, from = \"input\" }, { \"silu\", "
+                   "from = \"input\" } } }",
+                   2);
   ck_assert_msg(!spt_failed(t), "%s", spt_error(t));
   spt_input_of(t, 0, SP_F32, 2, (int64_t[]){4, ALL / 4}, SP_ROW_MAJOR, x);
   ck_assert_msg(!spt_plan(t, 0) && !spt_forward(t, 0), "%s", spt_error(t));
   ck_assert_int_eq(spt_get(t, SPT_OUT, 1, 0, y[0]), SP_OK);
   ck_assert_int_eq(spt_get(t, SPT_OUT, 0, 0, y[1]), SP_OK);
-  ck_assert(isnan(y[0][0]) && isnan(y[1][0]) && isnan(y[1][2]));
+  ck_assert_int_eq(spt_get(t, SPT_OUT, 1, 1, y[2]), SP_OK);
+  ck_assert(isnan(y[0][0]) && isnan(y[1][0]) && isnan(y[1][2]) && isnan(y[2][0]) && isnan(y[2][2]));
   for (int i = 1; i < ALL; i++) {
-    double s = 1 / (1 + exp(-(double)x[i])), v = x[i] * s;
+    double s = 1 / (1 + exp(-(double)x[i])), v = x[i] * s, g = x[i] * erfc(-x[i] / sqrt(2)) / 2;
     ck_assert_msg(fabs(y[0][i] - s) <= 3e-7 * s + 1e-37, "sigmoid(%g) is %g", (double)x[i], (double)y[0][i]);
     ck_assert_msg(i < 3 || fabs(y[1][i] - v) <= 4e-7 * fabs(v) + 1e-36, "silu(%g) is %g", (double)x[i],
                   (double)y[1][i]);
+    /* x * x is rounded in front of exp: 6e-8 of 87 at most */
+    ck_assert_msg(i < 3 ||
+                      fabs(y[2][i] - g) <= (4e-7 + 6e-8 * (x[i] < 0 ? fmin(x[i] * x[i] / 2, 87) : 0)) * fabs(g) + 2e-37,
+                  "gelu(%g) is %g", (double)x[i], (double)y[2][i]);
   }
   spt_free(t);
 }

@@ -2,7 +2,7 @@
  * fields.c - what a script may say of a layer. */
 #include "net.h"
 
-static const char *const modes[] = {"nearest", "bilinear", NULL};
+static const char *const modes[] = {"nearest", "bilinear", NULL}, *const approximations[] = {"none", "tanh", NULL};
 static const sp_param from_fields[] = {{.name = "name",
                                         .type = SP_PARAM_STRING,
                                         .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
@@ -70,6 +70,11 @@ const sp_param nn_layer_fields[] = {
      .min = -1000,
      .max = 1000,
      .doc = "leaky_relu: what a number below 0 is multiplied by"},
+    {.name = "approximate",
+     .type = SP_PARAM_CHOICE,
+     .offset = FIELD(approximate),
+     .choices = approximations,
+     .doc = "gelu: by which formula"},
     {.name = "name",
      .type = SP_PARAM_STRING,
      .offset = FIELD(name),

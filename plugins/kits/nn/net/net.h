@@ -11,6 +11,8 @@
 enum { NN_MAX_INS = 16 };              /* most values that one layer reads */
 #define NN_MAX_EXTENT INT64_C(1048576) /* of channels, height and width each */
 
+enum nn_approximate { NN_EXACT, NN_TANH };
+
 typedef struct nn_layer {
   int32_t type; /* enum nn_kind */
   int32_t bias, tap;
@@ -25,6 +27,7 @@ typedef struct nn_layer {
   double p;                    /* dropout */
   int32_t maps;
   double negative_slope; /* leaky_relu */
+  int32_t approximate;   /* gelu: enum nn_approximate */
 } nn_layer;
 
 extern const sp_param nn_layer_fields[];

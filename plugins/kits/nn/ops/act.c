@@ -24,3 +24,9 @@ static int leaky_relu(const nn_making *m) { return add(m, NN_LEAKY_RELU, NN_ACT_
 
 const nn_row nn_row_leaky_relu = {
     .fields = "negative_slope", .build = leaky_relu, .is = NN_PIXELWISE, .exec = NN_X_ACT};
+
+static int gelu(const nn_making *m) {
+  return add(m, NN_GELU, m->l->approximate == NN_TANH ? NN_ACT_GELU_TANH : NN_ACT_GELU, 0);
+}
+
+const nn_row nn_row_gelu = {.fields = "approximate", .build = gelu, .is = NN_PIXELWISE, .exec = NN_X_ACT};
