@@ -5,6 +5,7 @@
 local core = require "spcore.core"
 local identity = require "spcore.identity"
 local json = require "spcore.json"
+local metrics_line = require "spcore.metrics_line"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
 local sys = require "spcore.sys"
@@ -292,17 +293,22 @@ end
 -- Bytes of the lines of steps before `step`, their number, and what is wrong with the line behind them where it is whole and
 -- damaged; nil: there is no such file. A last line without its end is of a run that was killed.
 local function lines_before(path, step)
-  local file, bytes, n, last, damage = io.open(path, "rb"), 0, 0, -1, nil
+  local file, bytes, n, last, sums, damage = io.open(path, "rb"), 0, 0, -1, false, nil
   if not file then return end
   for line in file:lines "L" do
     if line:sub(-1) ~= "\n" then break end
     local m, why = json.decode(line)
     local number = type(m) == "table" and math.type(m.step) == "integer" and m.step
-    if not number or number <= last then
-      damage = ("%s: line %d is damaged: %s"):format(path, n + 1, type(m) ~= "table" and (why or "it is no object")
-        or number and ("step %d stands behind step %d"):format(number, last) or "it names no step")
+    local odd, summed = metrics_line.damage(line)
+    if type(m) ~= "table" then why = why or "it is no object"
+    elseif not number then why = "it names no step"
+    elseif number <= last then why = ("step %d stands behind step %d"):format(number, last)
+    else why = odd or sums and not summed and "it has no checksum, as those before it have" or nil end
+    if why then
+      damage = ("%s: line %d is damaged: %s"):format(path, n + 1, why)
       break
     end
+    sums = summed
     if number >= step then break end
     bytes, n, last = bytes + #line, n + 1, number
   end

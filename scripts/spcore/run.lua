@@ -10,6 +10,7 @@ local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
+local metrics_line = require "spcore.metrics_line"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
 local folder = require "spcore.run_folder"
@@ -305,7 +306,7 @@ local rescue
 
 -- The file has no buffer. Where a line does not fit, what did of it goes.
 local function write_line(self, t)
-  local text, path = json.encode(t) .. "\n", self.dir .. "/metrics.jsonl"
+  local text, path = metrics_line.encode(t), self.dir .. "/metrics.jsonl"
   local ok, why = self.metrics:write(text)
   if ok then self.metrics_bytes = self.metrics_bytes + #text
   else

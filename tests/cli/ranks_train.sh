@@ -44,7 +44,7 @@ train() {
 digest() {
   sha256sum <"$1/weights.safetensors"
   sha256sum <"$1/checksums.jsonl"
-  sed 's/"\(time\|slowest_rank\|slowest_ms\|comm_share\)":[^,}]*,*//g' "$1/metrics.jsonl" | sha256sum
+  sed 's/"\(time\|slowest_rank\|slowest_ms\|comm_share\|sum\)":[^,}]*,*//g' "$1/metrics.jsonl" | sha256sum
 }
 
 # same NAME OTHER

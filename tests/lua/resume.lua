@@ -39,7 +39,9 @@ end
 local function run(line, script)
   return t.spcore(dir.path, ("run %s --device cpu %s"):format(script or "toy.lua", line), "env --default-signal=INT,TERM,HUP")
 end
-local function without_time(path) return (t.read(dir.path .. path):gsub('"time":[%d.e+-]+,?', "")) end
+local function without_time(path)
+  return (t.read(dir.path .. path):gsub('"time":[%d.e+-]+,?', ""):gsub(',"sum":"%x+"', ""))
+end
 local function same(a, b)
   for _, name in ipairs { "/weights.safetensors", "/weights-last.safetensors", "/best.safetensors" } do
     t.ok(t.read(dir.path .. "/" .. a .. name) == t.read(dir.path .. "/" .. b .. name), name .. " of " .. b)
@@ -193,6 +195,16 @@ t.write(dir.path .. "/bytes/metrics.jsonl", text:sub(1, begin) .. text:sub(begin
 code, out, err = run "--resume bytes --override --at -1"
 t.one_line(err, "checkpoint%-24.safetensors: it is of step 24, but bytes/metrics.jsonl: line 21 is damaged: .*; an older one is taken\n$")
 same("whole", "bytes")
+-- One digit of a line that is JSON all the same; a line without its checksum.
+for name, change in pairs { digit = { '("loss":%d*%.?%d*)(%d)', function(a, b) return a .. (b + 1) % 10 end },
+  bare = { ',"sum":"%x+"}', "}" } } do
+  killed(name)
+  text = t.read(dir.path .. "/" .. name .. "/metrics.jsonl")
+  t.write(dir.path .. "/" .. name .. "/metrics.jsonl", text:sub(1, begin) .. text:sub(begin + 1):gsub(change[1], change[2], 1))
+  code, out, err = run(("--resume %s --override --at -1"):format(name))
+  t.one_line(err, "it is of step 24, but %S*metrics.jsonl: line 21 is damaged: [^\n]* checksum[^\n]*; an older one is taken\n$")
+  same("whole", name)
+end
 killed "none" -- of whose checkpoints none can be gone on with: nothing is begun anew, nor is a line lost
 for step = 8, 24, 8 do
   path = ("%s/none/checkpoint-%d.safetensors"):format(dir.path, step)

@@ -20,7 +20,7 @@ end
 local function train(kind, name, data)
   run("train_%s.lua --data %s --size 16 --batch 6 --width 4 --levels 2 --steps 3 --eval-every 2 --out %s --device cpu --threads 2",
     kind, data, kind == "seg" and name .. " --train-encoder" or name)
-  local metrics = t.read(("%s/%s/metrics.jsonl"):format(dir.path, name)):gsub('"[%w_/]*time[%w_/]*":[^,}]+', "")
+  local metrics = t.read(("%s/%s/metrics.jsonl"):format(dir.path, name)):gsub('"[%w_/]*time[%w_/]*":[^,}]+', ""):gsub(',"sum":"%x+"', "")
   return t.read(("%s/%s/weights.safetensors"):format(dir.path, name)), metrics:gsub('"[%w_/]*per_s[%w_/]*":[^,}]+', "")
 end
 

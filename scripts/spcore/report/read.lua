@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What a run's folder says, as one table: of a run that has ended, one that is under way, and one that was cut short.
 local json = require "spcore.json"
+local metrics_line = require "spcore.metrics_line"
 local shape = require "spcore.report.shape"
 local sys = require "spcore.sys"
 
@@ -22,6 +23,8 @@ local function numbers(line)
 end
 
 local function line_of(text, path, n)
+  local odd = metrics_line.damage(text)
+  if odd then return nil, ("%s, line %d is damaged: %s"):format(path, n, odd) end
   if text:sub(1, 1) == "{" and text:sub(-1) == "}" then
     if not text:find("[{[]", 2) then return numbers(text) end
     local t, why = json.decode(text)
