@@ -39,7 +39,7 @@ options.common = {
     more = "Threads of the arithmetic. Recorded in _settings.json_, since another number may change bits." },
   workers = { 0, "threads that read data", default = "2; on a GPU as many as --threads, but at least 2 and at most 4",
     min = 0, max = 1024, groups = "reading graph", resume = "session" },
-  auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.1, max = 3600, value = "SECONDS",
+  auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.01, max = 3600, value = "SECONDS",
     groups = "strategy graph", resume = "free",
     more = "About how long strategy *auto* may measure. Steps that are slow are done at least a few times each." },
   auto_again = { false, "strategy auto measures again, whatever it remembers", groups = "strategy graph",

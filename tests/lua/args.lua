@@ -128,7 +128,7 @@ end
 local sp = require "spcore"
 t.raises("sp.graph: 'run_ahead' must be a whole number from 0 to 64, got 65", sp.graph, { run_ahead = 65 })
 t.raises("sp.graph: 'depth' must be a whole number from 1 to 64, got 1.5", sp.graph, { depth = 1.5 })
-t.raises("sp.graph: 'auto_budget' must be a number from 0.1 to 3600, got %-?nan", sp.graph, { auto_budget = 0 / 0 })
+t.raises("sp.graph: 'auto_budget' must be a number from 0.01 to 3600, got %-?nan", sp.graph, { auto_budget = 0 / 0 })
 t.raises("sp.graph: 'factors' must be true or false, got a string", sp.graph, { factors = "no" })
 t.raises("option 'Batch': names", sp.args, { Batch = { 1 } })
 t.raises("option 'a': write", sp.args, { a = 1 })
