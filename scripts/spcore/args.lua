@@ -64,6 +64,10 @@ local function check_option(name, option, given)
   if base and (base.list or type(base[1]) ~= t) then
     core.fail(("option '%s' is common to all scripts; its default is a %s"):format(name, type(base[1])))
   end
+  if t == "number" and base and (option[1] < (option.min or base.min) or option[1] > (option.max or base.max)) then
+    core.fail(("option '%s' is common to all scripts; its default must be %s, got %s"):format(name, rows.range(base),
+      tostring(option[1])))
+  end
 end
 
 -- The script's options over the common ones. A script may give a common option another default.

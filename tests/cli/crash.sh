@@ -30,7 +30,7 @@ ended() {
 
 cat > crash.lua <<'L'
 local sp = require "spcore"
-local opt = sp.args { how = { "abort", "how" }, at = { "create", "where" }, depth = { 0, "lanes" } }
+local opt = sp.args { how = { "abort", "how" }, at = { "create", "where" } }
 local g <close> = sp.graph(opt)
 local data = g.toy_source { batch = 8 }
 local mul = g.toy_mul { data.x }

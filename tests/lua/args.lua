@@ -135,6 +135,8 @@ t.raises("option 'a': write", sp.args, { a = 1 })
 t.raises("option 'a': write", sp.args, { a = {} })
 t.raises("default is a table", sp.args, { a = { {} } })
 t.raises("option 'depth' is common", sp.args, { depth = { "x" } })
+t.raises("option 'depth' is common to all scripts; its default must be a whole number from 1 to 64, got 0", sp.args,
+  { depth = { 0 } })
 t.raises("option 'a': 'default' is what help says", sp.args, { a = { 1, "a", default = 2 } })
 t.raises("'without' knows no 'trainin'; did you mean 'training'%?", sp.args, {}, { without = { "trainin" } })
 t.raises("option 'help' has a meaning", sp.args, { help = { true } })
