@@ -11,7 +11,7 @@
 #include "../lower/walk.h"
 
 typedef struct nn_product nn_product; /* cuda/ways/gemm.h: a matrix product for one N */
-typedef struct nn_dconv nn_dconv;     /* cuda/ways/conv.c: a convolution for one N */
+typedef struct nn_dconv nn_dconv;     /* cuda/ways/conv.h: a convolution for one N */
 typedef struct nnc_neck nnc_neck;     /* cuda/ways/frozen.c: ops that one kernel can compute */
 
 enum {
@@ -27,11 +27,11 @@ typedef struct nn_cop {
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
   size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
-  size_t off_wide;     /* frozen GEMM, CONV: the weights as cuda/ways/wide.cu or cuda/ways/first.cu takes them; 0: neither does */
   size_t off_neck;     /* GEMM of a neck: as cuda/ways/neck.cu takes them */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   size_t off_stem;     /* GEMM: of the gradients of cuda/ways/stem.cu; behind tmp too */
-  size_t at[NNC_WAYS]; /* of sums that a way leaves until the end of a backward; behind tmp too */
+  /* Of each way: its constants, 0: none, or sums that it leaves until the end of a backward, behind tmp too. */
+  size_t at[NNC_WAYS];
   const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
   nnc_neck *neck;      /* of which it is a part, or NULL */
 } nn_cop;
@@ -155,15 +155,13 @@ int nnc_gemm_apply(nnc_call *c, const nn_xop *op);
 void nnc_gemm_free(nn_product *p);
 /* Convolutions of few channels: which of them the kernels take, as nn_target.narrow. */
 int (*nnc_narrow_takes(int rounds))(int k, int64_t in, int64_t out);
-/* All other convolutions, through cuDNN. */
+/* All other convolutions. */
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena);
 int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
 int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
-/* Has op, of a frozen network, weights in off_wide? size: the place for them; pack: makes them of off_cast. */
-void nnc_wide_size(nn_cuda *cuda, const nn_xop *op);
-int nnc_wide_pack(const nnc_call *c, const nn_xop *op);
+int nnc_ways_pack(const nnc_call *c); /* makes the constants of all ways, once off_cast is there */
 /* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
  * off_stem. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
 void nnc_stem_find(nn_cuda *cuda);

@@ -171,8 +171,7 @@ static int make_constants(const nnc_call *c) {
     if (low->ops[i].d.norm) st = fold_norm(c, &low->ops[i]);
   if (!st) st = repeat_biases(c);
   if (!st) st = cast_weights(c, 0);
-  for (int i = 0; i < low->n_ops && !st; i++)
-    if (c->cuda->cops[i].off_wide) st = nnc_wide_pack(c, &low->ops[i]);
+  if (!st) st = nnc_ways_pack(c);
   return st ? st : nnc_neck_pack(c);
 }
 
@@ -347,8 +346,6 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   st = same_device(ctx, cuda);
   if (!st) st = nn_walk_batch(&c.w);
   if (!st) st = check(&c, (cudaError_t)nnk_numbers(&cuda->numbers), "constants");
-  if (!st && cuda->low.frozen && cuda->device.has & NNC_HAS_WARP_GROUPS)
-    st = check(&c, (cudaError_t)nnk_wide_prepare(), "kernels");
   if (!st && cuda->low.frozen) st = make_constants(&c);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];

@@ -133,7 +133,8 @@ size_t nnc_ways_pieces(nn_cuda *cuda, const nn_xop *op) {
   size_t largest = 0;
   for (int i = 0; i < NNC_WAYS; i++) {
     size_t most = 0;
-    for (int64_t n = 1; n <= cuda->low.batch && nnc_ways[i]->pieces; n++) {
+    if (!nnc_ways[i]->pieces) continue;
+    for (int64_t n = 1; n <= cuda->low.batch; n++) {
       size_t pieces = nnc_ways[i]->pieces(cuda, op, n);
       if (pieces > most) most = pieces;
     }
@@ -142,4 +143,23 @@ size_t nnc_ways_pieces(nn_cuda *cuda, const nn_xop *op) {
     if (most > largest) largest = most;
   }
   return largest;
+}
+
+void nnc_ways_constants(nn_cuda *cuda, const nn_xop *op) {
+  for (int i = 0; i < NNC_WAYS; i++) {
+    size_t bytes = nnc_ways[i]->constants ? nnc_ways[i]->constants(cuda, op) : 0;
+    if (bytes) cuda->cops[op - cuda->low.ops].at[i] = nnc_fixed(cuda, bytes);
+  }
+}
+
+int nnc_ways_pack(const nnc_call *c) {
+  const nn_low *low = &c->cuda->low;
+  int status = SP_OK;
+  for (int i = 0; i < low->n_ops; i++)
+    for (int j = 0; j < NNC_WAYS && !status; j++) {
+      size_t at = c->cuda->cops[i].at[j];
+      if (nnc_ways[j]->pack && at)
+        status = nnc_check(c, &low->ops[i], nnc_ways[j]->pack(c, &low->ops[i], c->fixed + at));
+    }
+  return status;
 }

@@ -1,76 +1,68 @@
 /* SPDX-License-Identifier: MIT
- * conv.h - what the files of convolutions share: conv.c describes and calls them, conv_run.c runs a part of one,
- * conv_choose.c measures the ways in which that can be done. */
+ * conv.h - jobs of convolutions: conv.c describes and calls them, cudnn.c has what cuDNN needs of them. */
 #ifndef NN_CUDA_CONV_H
 #define NN_CUDA_CONV_H
 
-#include "lt.h"
+#include "way.h"
 
 #include <cudnn.h>
 
-enum part { FWD, BWD_DATA, BWD_WEIGHTS, PARTS };
-/* What is not cuDNN's, of all samples: a kernel, with bias, sum and ReLU; taps.c, all places at a time or one by one. */
-enum own { NONE, KERNEL, TAPS, EACH_TAP };
+/* Parts of the convolution a -> b. A transposed one runs those of the convolution that it transposes: its input is b.
+ * */
+enum { NNC_FWD, NNC_BWD_DATA, NNC_BWD_WEIGHTS, NNC_CONV_PARTS };
 
-/* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time. */
-typedef struct slices {
-  int algo;
-  int fused, apart; /* with bias, sum and ReLU; as nn_dconv.apart has it */
-  enum own own;
+/* An algorithm may ask for more workspace than a lane has, the more the more samples: it is then run a slice at a time.
+ * */
+typedef struct nnc_slices {
   int64_t n;                      /* samples of a slice; the last one has the rest */
-  cudnnTensorDescriptor_t a, b;   /* of the convolution a -> b: n samples */
+  cudnnTensorDescriptor_t a, b;   /* n samples */
   cudnnTensorDescriptor_t ra, rb; /* the rest; NULL: none */
-} slices;
+} nnc_slices;
 
-struct nn_dconv {
-  nn_dconv *next;
-  nn_dconv *apart; /* without dilation, of smaller maps; NULL: no candidate */
-  nnk_map a, b;    /* of the convolution a -> b, without a place */
+/* What cuDNN has of a convolution. */
+typedef struct nnc_dnn {
+  nnk_map a, b; /* without a place */
   int pad[2], dil[2];
-  slices by[PARTS];
+  nnc_slices by[NNC_CONV_PARTS];
   cudnnFilterDescriptor_t w;
   cudnnConvolutionDescriptor_t conv;
   cudnnTensorDescriptor_t bias; /* NULL: cuDNN's call with bias and ReLU is no candidate */
   cudnnActivationDescriptor_t act;
-  cublasLtMatmulAlgo_t products[PARTS]; /* of TAPS and EACH_TAP */
+} nnc_dnn;
+
+struct nn_dconv {
+  nn_dconv *next;
+  nnk_map a, b; /* without a place */
+  nnc_choice by[NNC_CONV_PARTS];
+  nnc_dnn dnn, apart; /* of maps as they lie, and without dilation, of smaller maps; w NULL: it is no candidate */
 };
 
+/* A part of one, about to be enqueued. */
 typedef struct nnc_conv {
-  nnc_call *c;
-  const nn_xop *op;
+  nnc_job job;
   nn_dconv *p;
   int part, add;
   const void *from, *w; /* FWD: a. BWD_DATA: b. BWD_WEIGHTS: a, and w is b */
-  void *to;
-  nnk_sum sum;     /* BWD_WEIGHTS, own: in place of `to` */
-  char *work;      /* as work_bytes() says */
+  void *to;             /* but of BWD_WEIGHTS */
+  nnk_sum sum;          /* BWD_WEIGHTS: where the gradient goes */
+  void *grads;     /* BWD_WEIGHTS: memory for twice the gradient; NULL: it is measured, and any type may go to sum.p */
+  char *work;      /* as nnc_ways_work() says */
   nnk_map y, plus; /* forward: the result, and what is added to it; p NULL: nothing */
 } nnc_conv;
 
 static inline int nnc_conv_transposed(const nn_xop *op) { return op->d.kind == NN_CONVT; }
-
-static inline size_t nnc_sample_bytes(const nnk_map *m) {
-  return (size_t)(m->c * m->h * m->w) * (m->elt == NNK_F32 ? 4 : 2);
+static inline int64_t nnc_conv_weights(const nn_low *low, const nn_xop *op) {
+  return (int64_t)(nn_weight_bytes(low, op->d.w) / sizeof(float));
 }
-static inline size_t nnc_bytes(const nnk_map *m) { return (size_t)m->n * nnc_sample_bytes(m); }
+/* Such a convolution of n samples. */
+void nnc_conv_maps(const nn_low *low, const nn_xop *op, int64_t n, nnk_map *a, nnk_map *b);
+static inline nnk_map nnc_placed(nnk_map m, const void *p) {
+  m.p = (void *)(uintptr_t)p;
+  return m;
+}
 
-/* Describes slices of n samples. This and what follows: 0, or what went wrong, as cuDNN's but where it says otherwise. */
-int nnc_conv_cut(nn_dconv *p, int part, int64_t n);
-
-/* ---- conv_run.c ---- */
-/* What cuDNN runs. */
-static inline nn_dconv *nnc_conv_plan(const nnc_conv *a) { return a->p->by[a->part].apart ? a->p->apart : a->p; }
-int nnc_conv_run(void *a); /* const nnc_conv *, here and below; what comes behind a forward is the caller's */
-int nnc_conv_run_pass(const nnc_conv *a); /* that: bias, sum and ReLU, where they are not in the call; a cudaError_t */
-int nnc_conv_run_whole(void *a);          /* as it is measured: both, in a frozen network */
-/* What cuDNN is to do: *a itself, or the same of maps that lie apart, which are made for it; a cudaError_t. */
-int nnc_conv_enter(const nnc_conv *a, nnc_conv *in);
-int nnc_conv_run_slice(const nnc_conv *a, int64_t first, int add); /* the one whose first sample is `first` */
-int nnc_conv_has_kernel(const nnc_conv *a);
-int nnc_conv_has_taps(const nnc_conv *a);
-nnc_taps nnc_conv_taps(const nnc_conv *a);
-
-/* ---- conv_choose.c ---- */
-int nnc_conv_choose(nnc_call *c, const nn_xop *op, nnc_conv *a); /* a status */
+/* ---- cudnn.c ---- */
+int nnc_dnn_open(const nnc_call *c, const nn_xop *op, nn_dconv *p); /* 0, or what nnc_way_cudnn.words() knows */
+void nnc_dnn_close(nn_dconv *p);
 
 #endif

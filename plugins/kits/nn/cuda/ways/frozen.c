@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * frozen.c - what our own kernels for frozen networks need: weights in the order in which they are fetched, and
- * ops that one kernel can compute at once, neck.cu.
+ * frozen.c - ops of a frozen network that one kernel can compute at once, neck.cu.
  *
  * That kernel runs in the place of the first of its ops, when all that it reads is there, and its other ops are left
  * out. What it leaves has to have its place by then, and no value that is still read may lie there: nnc_neck_find()
@@ -11,35 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- weights of many channels ------------------------------------------------------------------------------------ */
-void nnc_wide_size(nn_cuda *cuda, const nn_xop *op) {
-  const nn_low *low = &cuda->low;
-  const nn_op *d = &op->d;
-  nnk_map x = nnc_map(&low->vals[op->in], low->batch), y = nnc_map(&low->vals[op->out], low->batch);
-  size_t bytes = 0;
-  if (!low->frozen || d->kind != NN_CONV || d->groups > 1 || d->dil[0] > 1 || d->dil[1] > 1) return;
-  if (cuda->device.has & NNC_HAS_BF16 && nnk_first_shape(&y, &x, d->k, d->s, d->p))
-    bytes = nnk_first_bytes(d->k[0], y.c);
-  else if (cuda->device.has & NNC_HAS_WARP_GROUPS && nnk_wide_shape(&y, &x, d->k, d->s, d->p))
-    bytes = nn_weight_bytes(low, d->w) / 2;
-  if (bytes) cuda->cops[op - low->ops].off_wide = nnc_fixed(cuda, bytes);
-}
-
-static int pack(const nnc_call *c, const nn_xop *op, size_t to, int own_order) {
-  const nn_val *in = &c->cuda->low.vals[op->in], *out = &c->cuda->low.vals[op->out];
-  return nnc_check(c, op,
-                   nnk_wide_pack(c->stream, c->fixed + to, c->fixed + nnc_cop(c, op)->off_cast, out->c, op->d.k[0],
-                                 in->c, own_order));
-}
-
-int nnc_wide_pack(const nnc_call *c, const nn_xop *op) {
-  const nn_op *d = &op->d;
-  const nn_cop *cop = nnc_cop(c, op);
-  nnk_map x = nnc_map(&c->cuda->low.vals[op->in], c->w.n), y = nnc_map(&c->cuda->low.vals[op->out], c->w.n);
-  if (!nnk_first_shape(&y, &x, d->k, d->s, d->p)) return pack(c, op, cop->off_wide, 0);
-  return nnc_check(c, op, nnk_first_pack(c->stream, c->fixed + cop->off_wide, c->fixed + cop->off_cast, d->k[0], y.c));
-}
 
 /* ---- necks: finding ---------------------------------------------------------------------------------------------- */
 enum { INNER, OUTER, MORE, NEXT, PARTS }; /* its ops, as the kernel has their weights */
@@ -185,11 +155,18 @@ void nnc_neck_size(nn_cuda *cuda, size_t *arena) {
   }
 }
 
+static int pack(const nnc_call *c, const nn_xop *op, size_t to) {
+  const nn_val *in = &c->cuda->low.vals[op->in], *out = &c->cuda->low.vals[op->out];
+  return nnc_check(
+      c, op,
+      nnk_wide_pack(c->stream, c->fixed + to, c->fixed + nnc_cop(c, op)->off_cast, out->c, op->d.k[0], in->c, 1));
+}
+
 int nnc_neck_pack(const nnc_call *c) {
   const nn_low *low = &c->cuda->low;
   int st = SP_OK;
   for (int i = 0; i < low->n_ops && !st; i++)
-    if (c->cuda->cops[i].off_neck) st = pack(c, &low->ops[i], c->cuda->cops[i].off_neck, 1);
+    if (c->cuda->cops[i].off_neck) st = pack(c, &low->ops[i], c->cuda->cops[i].off_neck);
   return st;
 }
 
@@ -207,7 +184,7 @@ static int run_whole(void *arg) {
   for (int i = 0; i < PARTS; i++) {
     const nn_xop *op = a->k->op[i] < 0 ? NULL : &c->cuda->low.ops[a->k->op[i]];
     if (!op) continue;
-    of.w[i] = c->fixed + (i == INNER ? nnc_cop(c, op)->off_wide : nnc_cop(c, op)->off_neck);
+    of.w[i] = c->fixed + (i == INNER ? nnc_cop(c, op)->at[NNC_WAY_WIDE] : nnc_cop(c, op)->off_neck);
     of.bias[i] = nnc_product_bias(c, op);
   }
   return nnk_neck_forward(c->stream, &of, c->cuda->device.multiprocessors);

@@ -23,7 +23,7 @@ void nnc_gemm_size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   cop->off_cast = nnc_fixed(cuda, cuda->precision == SP_PRECISION_BF16 ? (size_t)(n * k) * 2 : 0);
   cop->off_bias = nnc_fixed(cuda, nnc_gemm_repeats(op) ? (size_t)n * sizeof(float) : 0);
   cop->off_narrow = nnc_fixed(cuda, nnc_gemm_narrows(low, op) ? (size_t)n * 2 : 0);
-  nnc_wide_size(cuda, op);
+  nnc_ways_constants(cuda, op);
   for (int64_t s = 1; s <= low->batch; s++) {
     size_t work = nnc_ways_work(cuda, op, s);
     if (work > op->tmp) op->tmp = work;
@@ -67,10 +67,6 @@ const float *nnc_gemm_bias(const nnc_call *c, const nn_xop *op) {
 const void *nnc_gemm_lt_bias(const nnc_call *c, const nn_xop *op) {
   if (nnc_gemm_narrows(&c->cuda->low, op)) return c->fixed + nnc_cop(c, op)->off_narrow;
   return nnc_gemm_bias(c, op);
-}
-
-const void *nnc_gemm_wide(const nnc_call *c, const nn_xop *op) {
-  return nnc_cop(c, op)->off_wide ? c->fixed + nnc_cop(c, op)->off_wide : NULL;
 }
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
@@ -121,8 +117,7 @@ int nnc_gemm_forward(nnc_call *c, const nn_xop *op) {
                 .bias = nnc_gemm_bias(c, op),
                 .lt_bias = nnc_gemm_lt_bias(c, op),
                 .y = y,
-                .plus = nnc_product_plus(c, op),
-                .wide = nnc_gemm_wide(c, op)};
+                .plus = nnc_product_plus(c, op)};
   int status = run(c, op, &a, NNC_FORWARD);
   return status ? status : nnc_check(c, op, nnc_finish(&a.job, &y, nnc_product_bias(c, op), &a.plus));
 }

@@ -37,7 +37,6 @@ typedef struct nnc_gemm {
   const float *bias;
   const void *lt_bias; /* the same in the type of the result, as cuBLASLt takes it */
   nnk_map y, plus;     /* FORWARD; plus.p NULL: nothing is added */
-  const void *wide;    /* FORWARD: w as wide.cu takes it; NULL: it does not */
   nnk_map dx, sign;    /* DATA; sign.p NULL: it is not masked */
   const float *scale;
   int add;
@@ -66,7 +65,6 @@ typedef struct nnc_whole {
 int nnc_gemm_run(const nnc_gemm *a); /* the product with what its way leaves undone, but for bias and ReLU */
 const void *nnc_gemm_weight(const nnc_call *c, const nn_xop *op);  /* in the type of the maps */
 const void *nnc_gemm_lt_bias(const nnc_call *c, const nn_xop *op); /* in that of the result */
-const void *nnc_gemm_wide(const nnc_call *c, const nn_xop *op);
 
 /* ---- gemm_prepare.c ---- */
 /* The product for as many samples as the call has; NULL: it was not prepared. */

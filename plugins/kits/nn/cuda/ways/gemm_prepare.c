@@ -33,7 +33,6 @@ static void prepare_forward(const nnc_call *c, const nn_xop *op, nnc_gemm *a, ch
   a->y = nnc_map(&c->cuda->low.vals[op->out], c->w.n);
   a->y.p = y;
   if (p->sums) a->plus = a->y;
-  a->wide = nnc_gemm_wide(c, op);
 }
 
 /* Of dx, a map of value `in`: its sign and the sums of its columns, behind what the product itself needs. */

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * taps.c - a convolution as products, place by place of its kernel, all in one call or one after the other.
+ * taps.c - convolutions of stride 1, with a result as large as what they read, as products of cuBLASLt, place by place
+ * of the kernel: all in one call, or one after the other. The forward in float32, and the gradient of the weights.
  *
- * A place meets, at each pixel, one that lies as far away everywhere. So a forward is the product of all pixels with the
- * place's weights, summed over the places where the pixels meet; and the gradient of the place's weights is one product of all
- * pixels with those of the gradient where the place has met them. What is made for each place lies in memory, which pays where
- * the result has far fewer channels than what is read: cuDNN then has too few tiles for the device. It also has no algorithm
- * for the gradients of some weights that lie apart, and slow ones for others. */
+ * A place meets, at each pixel, one that lies as far away everywhere. So a forward is the product of all pixels with
+ * the place's weights, summed over the places where the pixels meet; and the gradient of the place's weights is one
+ * product of all pixels with those of the gradient where the place has met them. What is made for each place lies in
+ * memory, which pays where the result has far fewer channels than what is read: cuDNN then has too few tiles for the
+ * device. It also has no algorithm for the gradients of some weights that lie apart, and slow ones for others. */
+#include "conv.h"
 #include "lt.h"
 
 #include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { MOST = 3 }; /* times as many numbers as what is read */
 
 static int places(const nn_xop *op) { return op->d.k[0] * op->d.k[1]; }
 
-size_t nnc_taps_work(const nn_low *low, const nn_xop *op, int64_t n, int forward) {
+/* A map as the result for each place; 0: it is not done this way. */
+static size_t map_bytes(const nn_low *low, const nn_xop *op, int64_t n, int forward) {
   const nn_val *in = &low->vals[op->in], *out = &low->vals[op->out];
   const nn_op *d = &op->d;
   int alone = in->elt == NN_F32 ? 4 : 8; /* numbers of 16 bytes */
@@ -23,11 +28,20 @@ size_t nnc_taps_work(const nn_low *low, const nn_xop *op, int64_t n, int forward
   return places(op) * out->c > MOST * in->c ? 0 : (size_t)places(op) * nnc_map_bytes(out, n);
 }
 
-int nnc_taps_handle(nnc_call *c) {
-  int st = c->lt ? SP_OK : c->cuda->ext->cublaslt(c->w.ctx, &c->lt);
-  return st ? st : nnc_workspace(c);
+static size_t work(const nn_cuda *cuda, const nn_xop *op, int64_t n) {
+  size_t forward;
+  if (op->x != NN_X_CONV) return 0;
+  forward = map_bytes(&cuda->low, op, n, 1);
+  return cuda->low.training && !forward ? map_bytes(&cuda->low, op, n, 0) : forward;
 }
 
+static int takes(const nnc_job *job, const nnc_device *device) {
+  const nnc_conv *a = (const nnc_conv *)job;
+  (void)device;
+  return a->part != NNC_BWD_DATA && map_bytes(&job->c->cuda->low, job->op, a->p->a.n, a->part == NNC_FWD) > 0;
+}
+
+/* ---- the product ------------------------------------------------------------------------------------------------- */
 typedef struct side {
   cublasLtMatrixLayoutOpaque_t layout;
   size_t apart; /* bytes from a place's matrix to the next one's */
@@ -39,8 +53,10 @@ typedef struct product {
   side a, b, d;
 } product;
 
-static int lay_out(side *s, const nnc_taps *t, int elt, int64_t rows, int64_t cols, int64_t ld, int64_t apart) {
-  int32_t count = t->each ? 1 : places(t->op);
+static int each(const nnc_conv *a) { return a->job.by->way == &nnc_way_each; }
+
+static int lay_out(side *s, const nnc_conv *a, int elt, int64_t rows, int64_t cols, int64_t ld, int64_t apart) {
+  int32_t count = each(a) ? 1 : places(a->job.op);
   cudaDataType_t type = elt == NNK_F32 ? CUDA_R_32F : CUDA_R_16BF;
   s->apart = (size_t)apart * (elt == NNK_F32 ? 4 : 2);
   return cublasLtMatrixLayoutInit(&s->layout, type, (uint64_t)rows, (uint64_t)cols, ld) ||
@@ -49,46 +65,93 @@ static int lay_out(side *s, const nnc_taps *t, int elt, int64_t rows, int64_t co
                                           sizeof apart);
 }
 
-static int describe(product *p, const nnc_taps *t) {
-  int tf32 = t->c->cuda->precision == SP_PRECISION_TF32, elt = t->x.elt;
-  int32_t turned = CUBLAS_OP_T, mode = t->g.scale ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
-  int64_t in = t->x.c, out = t->y.c, m = t->x.n * t->x.h * t->x.w, row = places(t->op) * in;
+static int describe(product *p, const nnc_conv *a) {
+  const nnk_map *x = &a->p->a, *y = &a->p->b;
+  int forward = a->part == NNC_FWD, tf32 = a->job.c->cuda->precision == SP_PRECISION_TF32, elt = x->elt;
+  int32_t turned = CUBLAS_OP_T, mode = a->sum.scale ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST;
+  int64_t in = x->c, out = y->c, m = x->n * x->h * x->w, row = places(a->job.op) * in;
   if (cublasLtMatmulDescInit(&p->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F)) return 1;
   if (cublasLtMatmulDescSetAttribute(&p->desc, CUBLASLT_MATMUL_DESC_POINTER_MODE, &mode, sizeof mode)) return 1;
-  if (cublasLtMatmulDescSetAttribute(&p->desc, t->w ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB,
+  if (cublasLtMatmulDescSetAttribute(&p->desc, forward ? CUBLASLT_MATMUL_DESC_TRANSA : CUBLASLT_MATMUL_DESC_TRANSB,
                                      &turned, sizeof turned))
     return 1;
-  if (t->w)
-    return lay_out(&p->a, t, elt, in, out, row, in) || lay_out(&p->b, t, elt, in, m, in, 0) ||
-           lay_out(&p->d, t, NNK_F32, out, m, out, m * out);
-  return lay_out(&p->a, t, elt, in, m, in, 0) || lay_out(&p->b, t, elt, out, m, out, m * out) ||
-         lay_out(&p->d, t, NNK_F32, in, out, row, in);
+  if (forward)
+    return lay_out(&p->a, a, elt, in, out, row, in) || lay_out(&p->b, a, elt, in, m, in, 0) ||
+           lay_out(&p->d, a, NNK_F32, out, m, out, m * out);
+  return lay_out(&p->a, a, elt, in, m, in, 0) || lay_out(&p->b, a, elt, out, m, out, m * out) ||
+         lay_out(&p->d, a, NNK_F32, in, out, row, in);
 }
 
-int nnc_taps_offers(nnc_taps *t, cublasLtMatmulHeuristicResult_t *list) {
-  product p;
-  return describe(&p, t) ? 0 : nnc_lt_offers(t->c, &p.desc, &p.a.layout, &p.b.layout, &p.d.layout, list);
+/* ---- choices ----------------------------------------------------------------------------------------------------- */
+/* "places DIGITS", "each DIGITS": by that algorithm. */
+static const char *word_of(const nnc_job *job) { return job->by->way == &nnc_way_each ? "each " : "places "; }
+
+static int take(nnc_job *job, const char *text) {
+  const char *word = word_of(job);
+  if (strncmp(text, word, strlen(word)) != 0) return 0;
+  return !nnc_unhex(job->by->algo, text + strlen(word), sizeof job->by->algo);
 }
 
-static int multiply(const nnc_taps *t, const void *alpha, const char *a, const char *b, const void *beta, char *d) {
+static void offer(nnc_job *job, nnc_trial *trial) {
+  cublasLtMatmulHeuristicResult_t list[NNC_OFFERS];
+  char text[SP_CUDA_VALUE_MAX];
   product p;
-  int err = describe(&p, t);
-  for (int i = 0; i < (t->each ? places(t->op) : 1) && !err; i++, a += p.a.apart, b += p.b.apart, d += p.d.apart)
-    err = (int)cublasLtMatmul(t->c->lt, &p.desc, alpha, a, &p.a.layout, b, &p.b.layout, beta, d, &p.d.layout, d,
-                              &p.d.layout, &t->algo, t->c->workspace, t->c->cuda->ext->workspace_bytes, t->c->stream);
+  int n = describe(&p, (const nnc_conv *)job)
+              ? 0
+              : nnc_lt_offers(job->c, &p.desc, &p.a.layout, &p.b.layout, &p.d.layout, list);
+  for (int i = 0; i < n; i++) {
+    if (list[i].state != CUBLAS_STATUS_SUCCESS || list[i].workspaceSize > job->c->cuda->ext->workspace_bytes) continue;
+    memcpy(job->by->algo, &list[i].algo, sizeof job->by->algo);
+    snprintf(text, sizeof text, "%s", word_of(job));
+    nnc_hex(text + strlen(text), job->by->algo, sizeof job->by->algo);
+    nnc_try(trial, text);
+  }
+}
+
+/* ---- running: what goes wrong is a cublasStatus_t, or a cudaError_t below 0 -------------------------------------- */
+static const char *words(int err) {
+  return err < 0 ? cudaGetErrorString((cudaError_t)-err) : cublasLtGetStatusString((cublasStatus_t)err);
+}
+
+static int multiply(const nnc_conv *t, const void *alpha, const char *a, const char *b, const void *beta, char *d) {
+  const nnc_call *c = t->job.c;
+  product p;
+  int err = describe(&p, t) ? CUBLAS_STATUS_INTERNAL_ERROR : 0;
+  for (int i = 0; i < (each(t) ? places(t->job.op) : 1) && !err; i++, a += p.a.apart, b += p.b.apart, d += p.d.apart)
+    err = (int)cublasLtMatmul(c->lt, &p.desc, alpha, a, &p.a.layout, b, &p.b.layout, beta, d, &p.d.layout, d,
+                              &p.d.layout, (const cublasLtMatmulAlgo_t *)t->job.by->algo, c->workspace,
+                              c->cuda->ext->workspace_bytes, c->stream);
   return err;
 }
 
-int nnc_taps_run(const nnc_taps *t) {
-  const nn_op *d = &t->op->d;
+static int run(const nnc_job *job) {
+  const nnc_conv *a = (const nnc_conv *)job;
+  const nn_op *d = &job->op->d;
   nnk_taps taps = {{d->k[0], d->k[1]}, {d->dil[0], d->dil[1]}, {d->p[0], d->p[1]}};
-  const float one = 1, keep = t->g.add ? 1 : 0, none = 0;
+  nnk_map y = nnc_placed(a->p->b, a->part == NNC_FWD ? a->to : a->w);
+  const float one = 1, keep = a->sum.add ? 1 : 0, none = 0;
   int err;
-  if (t->w) {
-    err = multiply(t, &one, t->w, t->x.p, &none, t->work);
-    return err ? err : nnk_shift_sum(t->c->stream, &t->y, t->work, &taps);
+  if (a->part == NNC_FWD) {
+    err = multiply(a, &one, a->w, a->from, &none, a->work);
+    return err ? err : -nnk_shift_sum(job->c->stream, &y, a->work, &taps);
   }
-  if ((err = nnk_shift(t->c->stream, t->work, &t->y, &taps))) return err;
-  if (!t->g.scale) return multiply(t, &one, t->x.p, t->work, &keep, (char *)t->g.p);
-  return multiply(t, t->g.scale, t->x.p, t->work, &t->c->cuda->numbers[t->g.add], (char *)t->g.p);
+  if ((err = -nnk_shift(job->c->stream, a->work, &y, &taps))) return err;
+  if (!a->sum.scale) return multiply(a, &one, a->from, a->work, &keep, (char *)a->sum.p);
+  return multiply(a, a->sum.scale, a->from, a->work, &job->c->cuda->numbers[a->sum.add], (char *)a->sum.p);
 }
+
+const nnc_way nnc_way_taps = {.id = NNC_WAY_TAPS,
+                              .jobs = NNC_CONVOLUTION,
+                              .takes = takes,
+                              .take = take,
+                              .offer = offer,
+                              .run = run,
+                              .words = words,
+                              .work = work};
+const nnc_way nnc_way_each = {.id = NNC_WAY_EACH,
+                              .jobs = NNC_CONVOLUTION,
+                              .takes = takes,
+                              .take = take,
+                              .offer = offer,
+                              .run = run,
+                              .words = words};

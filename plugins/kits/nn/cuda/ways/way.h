@@ -15,8 +15,9 @@ enum nnc_part { NNC_FORWARD, NNC_DATA, NNC_WEIGHT, NNC_UPDATE, NNC_APPLY, NNC_BA
 
 /* Of what a job is. Each has its struct, which begins with the nnc_job. */
 enum {
-  NNC_PRODUCT = 1, /* gemm.h: nnc_gemm */
-  NNC_WHOLE = 2    /* gemm.h: nnc_whole, the backward of a product */
+  NNC_PRODUCT = 1,    /* gemm.h: nnc_gemm */
+  NNC_WHOLE = 2,      /* gemm.h: nnc_whole, the backward of a product */
+  NNC_CONVOLUTION = 4 /* conv.h: nnc_conv */
 };
 
 /* What a way does besides the product itself. COLUMNS: the sums over pixels that are a bias' gradient, of dy, in DATA
@@ -66,6 +67,9 @@ struct nnc_way {
   /* Bytes for n samples: of scratch in a call, and of sums that stay until the end of a backward, at nn_cop.at. */
   size_t (*work)(const nn_cuda *cuda, const nn_xop *op, int64_t n);
   size_t (*pieces)(const nn_cuda *cuda, const nn_xop *op, int64_t n);
+  /* Bytes that it keeps of an op's weights in a frozen network, at nn_cop.at, 0: none; and what makes them. */
+  size_t (*constants)(const nn_cuda *cuda, const nn_xop *op);
+  int (*pack)(const nnc_call *c, const nn_xop *op, void *to);
 };
 
 #define NNC_WAY(ID, name) extern const nnc_way nnc_way_##name;
@@ -88,6 +92,8 @@ int nnc_ran(const nnc_job *job, int err);
 /* The largest `work` of all ways for n samples. */
 size_t nnc_ways_work(const nn_cuda *cuda, const nn_xop *op, int64_t n);
 size_t nnc_ways_most_pieces(const nn_cuda *cuda, const nn_xop *op, int64_t n); /* likewise of `pieces` */
+/* Makes place for the constants of all ways. */
+void nnc_ways_constants(nn_cuda *cuda, const nn_xop *op);
 /* Makes place for the pieces of all ways, of up to the batch's samples; returns the bytes of the largest. */
 size_t nnc_ways_pieces(nn_cuda *cuda, const nn_xop *op);
 
