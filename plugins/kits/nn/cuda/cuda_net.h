@@ -12,7 +12,7 @@
 
 typedef struct nn_product nn_product; /* cuda/ways/gemm.h: a matrix product for one N */
 typedef struct nn_dconv nn_dconv;     /* cuda/ways/conv.h: a convolution for one N */
-typedef struct nnc_neck nnc_neck;     /* cuda/ways/frozen.c: ops that one kernel can compute */
+typedef struct nnc_group nnc_group;   /* cuda/ways/way.h: ops that one way can compute at once */
 
 enum {
 #define NNC_WAY(ID, name) NNC_WAY_##ID,
@@ -27,13 +27,10 @@ typedef struct nn_cop {
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
   size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
-  size_t off_neck;     /* GEMM of a neck: as cuda/ways/neck.cu takes them */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
-  size_t off_stem;     /* GEMM: of the gradients of cuda/ways/stem.cu; behind tmp too */
   /* Of each way: its constants, 0: none, or sums that it leaves until the end of a backward, behind tmp too. */
   size_t at[NNC_WAYS];
-  const nn_xop *first; /* GEMM: the op before it, where one kernel can compute both; NULL */
-  nnc_neck *neck;      /* of which it is a part, or NULL */
+  nnc_group *group; /* of which it is a part, or NULL */
 } nn_cop;
 
 /* What a part of a backward leaves for later ones of an op's bias' gradient. */
@@ -45,8 +42,8 @@ typedef struct nnc_left {
 typedef struct nn_cuda {
   nn_low low;
   nn_cop *cops;
-  nnc_neck *necks; /* n_necks of them */
-  int n_necks;
+  nnc_group *groups; /* n_groups of them */
+  int n_groups;
   nnc_left *left; /* of each op; NULL: a backward is one call. Else calls of a backward write it */
   const sp_cuda *ext;
   nnc_device device; /* as it was planned for */
@@ -153,8 +150,6 @@ int nnc_gemm_forward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_backward(nnc_call *c, const nn_xop *op);
 int nnc_gemm_apply(nnc_call *c, const nn_xop *op);
 void nnc_gemm_free(nn_product *p);
-/* Convolutions of few channels: which of them the kernels take, as nn_target.narrow. */
-int (*nnc_narrow_takes(int rounds))(int k, int64_t in, int64_t out);
 /* All other convolutions. */
 void nnc_conv_size(nn_cuda *cuda, nn_xop *op, size_t *arena);
 int nnc_conv_prepare(nnc_call *c, const nn_xop *op);
@@ -162,24 +157,20 @@ int nnc_conv_forward(nnc_call *c, const nn_xop *op);
 int nnc_conv_backward(nnc_call *c, const nn_xop *op);
 void nnc_conv_free(nn_dconv *p);
 int nnc_ways_pack(const nnc_call *c); /* makes the constants of all ways, once off_cast is there */
-/* Two ops that one kernel computes, found by nnc_stem_find(); `op` is the second. Their gradients' pieces are in its
- * off_stem. nnc_stem_choose() finds in a call whether somebody wants the value between all the same. */
-void nnc_stem_find(nn_cuda *cuda);
-void nnc_stem_choose(const nnc_call *c);
-void nnc_stem_size(nn_cuda *cuda, const nn_xop *op);
-int nnc_stem_prepare(nnc_call *c, const nn_xop *op);
-int nnc_stem_forward(nnc_call *c, const nn_xop *op);
-int nnc_stem_backward(nnc_call *c, const nn_xop *op);
-/* What lies between two blocks' first convolutions in a frozen residual network, where one kernel can compute it:
- * measured beside its ops. Found before values have their places, since its results are there from the first of its
- * ops on. */
-int nnc_neck_find(sp_ctx *ctx, nn_cuda *cuda);    /* a status */
-void nnc_neck_size(nn_cuda *cuda, size_t *arena); /* once its ops have their sizes */
-int nnc_neck_pack(const nnc_call *c);             /* makes off_neck of off_cast */
-int nnc_neck_prepare(nnc_call *c);                /* once its ops are prepared */
-/* In place of a forward of op: 1, where the kernel is the choice; *st is a status. */
-int nnc_neck_forward(nnc_call *c, const nn_xop *op, int *st);
-void nnc_neck_free(nn_cuda *cuda);
+/* Ops that one way computes at once, ways/way.h: found before values have their places, since what the way leaves may
+ * be there earlier, or nowhere. */
+int nnc_groups_find(sp_ctx *ctx, nn_cuda *cuda);    /* a status */
+void nnc_groups_size(nn_cuda *cuda, size_t *arena); /* once ops have their sizes */
+int nnc_groups_prepare(nnc_call *c);                /* once ops are prepared: a status */
+void nnc_groups_bind(const nnc_call *c);
+/* Instead of a forward, a backward of op: 1, where that is the choice; *status is one. */
+int nnc_group_forward(nnc_call *c, const nn_xop *op, int *status);
+int nnc_group_backward(nnc_call *c, const nn_xop *op, int *status);
+void nnc_groups_free(nn_cuda *cuda);
+/* Bytes of the sums of columns that any way leaves of the gradient of what op reads. */
+size_t nnc_ways_columns(const nn_cuda *cuda, const nn_xop *op);
+/* The convolutions that lowering gives to a kernel of few channels, as nn_target.narrow. */
+int (*nnc_ways_lower(const nn_cuda *cuda))(int k, int64_t in, int64_t out);
 /* norm.c: mean and 1/std in this call, and the memory of the kernels of both norms */
 float *nnc_stats_of(const nnc_call *c, const nn_xop *op);
 char *nnc_norm_work(const nnc_call *c, const nn_xop *op);

@@ -36,12 +36,11 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
   target.inner = cuda->precision == SP_PRECISION_BF16 ? NN_BF16 : NN_F32;
   cuda->ext = ctx->host->get_extension(ctx, SP_EXT_CUDA);
   cuda->device = nnc_device_of(cuda->ext);
-  target.narrow = nnc_narrow_takes(nnc_rounds(cuda));
+  target.narrow = nnc_ways_lower(cuda);
   if ((st = nn_lower(ctx, low, &target, plan, net, in, n_in, out, n_out))) return st;
   cuda->cops = calloc((size_t)low->n_ops + 1, sizeof *cuda->cops);
   if (!cuda->cops) return ctx->host->fail(ctx, SP_E_NOMEM, "out of memory for the network's plan");
-  nnc_stem_find(cuda);
-  if ((st = nnc_neck_find(ctx, cuda)) || (st = nn_find_factors(ctx, low, plan))) return st;
+  if ((st = nnc_groups_find(ctx, cuda)) || (st = nn_find_factors(ctx, low, plan))) return st;
   for (int i = 0; i < low->n_ops; i++) {
     nn_xop *op = &low->ops[i];
     if (op->d.norm) {
@@ -50,7 +49,6 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
     }
     size_t own = 0;
     int together = low->vals[op->in].unstored || low->vals[op->out].unstored;
-    if (cuda->cops[i].first) nnc_stem_size(cuda, op);
     if (!together && nnc_ops[op->x]->size) nnc_ops[op->x]->size(cuda, op, &own);
     arena = larger(arena, own);
     low->tmp_bytes = larger(low->tmp_bytes, nn_align(op->tmp));
@@ -60,7 +58,7 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
       cuda->pieces_bytes += nn_align(nnc_sums_work(cuda, op->out, &dy));
     }
   }
-  nnc_neck_size(cuda, &arena);
+  nnc_groups_size(cuda, &arena);
   if ((st = nn_place(ctx, low))) return st;
   nn_cut(low, plan);
   nn_give_factors(low, plan);
@@ -76,14 +74,8 @@ int nn_cuda_plan(sp_ctx *ctx, nn_cuda *cuda, sp_plan *plan, nn_net *net, const n
 size_t nnc_sums_work(const nn_cuda *cuda, int v, const nnk_map *dx) {
   const nn_low *low = &cuda->low;
   size_t work = nnk_bias_grad_work(dx);
-  if (!low->vals[v].masked || low->vals[v].elt != NN_F32 || cuda->precision != SP_PRECISION_TF32) return work;
-  for (int i = 0; i < low->n_ops; i++) {
-    const nn_xop *reader = &low->ops[i];
-    int64_t m, n, k;
-    if (reader->in != v || reader->x != NN_X_GEMM) continue;
-    nn_extents(low, reader, low->batch, &m, &n, &k);
-    work = larger(work, nnk_masked_work(m, n, k, low->vals[v].c));
-  }
+  for (int i = 0; i < low->n_ops && low->vals[v].masked; i++)
+    if (low->ops[i].in == v) work = larger(work, nnc_ways_columns(cuda, &low->ops[i]));
   return work;
 }
 
@@ -92,7 +84,7 @@ void nn_cuda_clear(nn_cuda *cuda) {
     nnc_gemm_free(cuda->cops[i].products);
     nnc_conv_free(cuda->cops[i].convs);
   }
-  nnc_neck_free(cuda);
+  nnc_groups_free(cuda);
   free(cuda->cops);
   free(cuda->left);
   nn_low_clear(&cuda->low);

@@ -171,8 +171,7 @@ static int make_constants(const nnc_call *c) {
     if (low->ops[i].d.norm) st = fold_norm(c, &low->ops[i]);
   if (!st) st = repeat_biases(c);
   if (!st) st = cast_weights(c, 0);
-  if (!st) st = nnc_ways_pack(c);
-  return st ? st : nnc_neck_pack(c);
+  return st ? st : nnc_ways_pack(c);
 }
 
 /* ---- gradients of biases ----------------------------------------------------------------------------------------- */
@@ -246,7 +245,7 @@ const nnc_op *const nnc_ops[NN_EXECS] = {
 };
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
-static void bind(nn_walk *w) { nnc_stem_choose((const nnc_call *)w); }
+static void bind(nn_walk *w) { nnc_groups_bind((const nnc_call *)w); }
 
 static int start(nn_walk *w, int backward) {
   const nnc_call *c = (const nnc_call *)w;
@@ -259,8 +258,7 @@ static int start(nn_walk *w, int backward) {
 static int forward_op(nn_walk *w, const nn_xop *op) {
   nnc_call *c = (nnc_call *)w;
   int st;
-  if (nnc_cop(c, op)->first && !w->at[op->in].wanted) return nnc_stem_forward(c, op);
-  if (nnc_neck_forward(c, op, &st)) return st;
+  if (nnc_group_forward(c, op, &st)) return st;
   return nnc_ops[op->x]->forward(c, op);
 }
 
@@ -274,7 +272,7 @@ static int backward_op(nn_walk *w, const nn_xop *op) {
   nnc_call *c = (nnc_call *)w;
   int st = add_left(c, op);
   if (st) return st;
-  if (nnc_cop(c, op)->first) return nnc_stem_backward(c, op);
+  if (nnc_group_backward(c, op, &st)) return st;
   return nnc_ops[op->x]->backward(c, op);
 }
 
@@ -349,11 +347,10 @@ int nn_cuda_prepare(sp_ctx *ctx, nn_cuda *cuda, const sp_io *io) {
   if (!st && cuda->low.frozen) st = make_constants(&c);
   for (int i = 0; i < cuda->low.n_ops && !st; i++) {
     const nn_xop *op = &cuda->low.ops[i];
-    if (cuda->cops[i].first) st = nnc_stem_prepare(&c, op);
-    if (st || cuda->low.vals[op->in].unstored) continue;
+    if (cuda->low.vals[op->in].unstored) continue;
     if (nnc_ops[op->x]->prepare) st = nnc_ops[op->x]->prepare(&c, op);
   }
-  return st ? st : nnc_neck_prepare(&c);
+  return st ? st : nnc_groups_prepare(&c);
 }
 
 int nn_cuda_forward(sp_ctx *ctx, const nn_cuda *cuda, const sp_io *io) {

@@ -97,6 +97,8 @@ int nnc_takes_all(const nnc_job *job) {
   return 0;
 }
 
+int nnc_run_alone(void *job) { return ((nnc_job *)job)->by->way->run(job); }
+
 int nnc_ran(const nnc_job *job, int err) {
   const nnc_way *way = job->by->way;
   if (!err || !way->words) return nnc_check(job->c, job->op, err);
@@ -162,4 +164,19 @@ int nnc_ways_pack(const nnc_call *c) {
         status = nnc_check(c, &low->ops[i], nnc_ways[j]->pack(c, &low->ops[i], c->fixed + at));
     }
   return status;
+}
+
+size_t nnc_ways_columns(const nn_cuda *cuda, const nn_xop *op) {
+  size_t most = 0;
+  for (int i = 0; i < NNC_WAYS; i++) {
+    size_t bytes = nnc_ways[i]->columns ? nnc_ways[i]->columns(cuda, op) : 0;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
+
+int (*nnc_ways_lower(const nn_cuda *cuda))(int k, int64_t in, int64_t out) {
+  for (int i = 0; i < NNC_WAYS; i++)
+    if (nnc_ways[i]->lowers) return nnc_ways[i]->lowers(nnc_rounds(cuda));
+  return NULL;
 }

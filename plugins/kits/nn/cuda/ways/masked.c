@@ -15,6 +15,14 @@ static int prepare(const nnc_job *job) {
   return nnk_masked_prepare();
 }
 
+static size_t columns(const nn_cuda *cuda, const nn_xop *op) {
+  const nn_low *low = &cuda->low;
+  int64_t m, n, k;
+  if (op->x != NN_X_GEMM || cuda->precision != SP_PRECISION_TF32 || low->vals[op->in].elt != NN_F32) return 0;
+  nn_extents(low, op, low->batch, &m, &n, &k);
+  return nnk_masked_work(m, n, k, low->vals[op->in].c);
+}
+
 static const char *const texts[] = {"masked 64", "masked 128", NULL};
 static const int heights[] = {NNK_MASKED_LESS, NNK_MASKED_MORE};
 
@@ -32,4 +40,5 @@ const nnc_way nnc_way_masked = {.id = NNC_WAY_MASKED,
                                 .texts = texts,
                                 .takes = takes,
                                 .prepare = prepare,
-                                .run = run};
+                                .run = run,
+                                .columns = columns};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * narrow.c - convolutions of few channels: narrow.cu, few.cu. */
-#include "../cuda_net.h"
+ * narrow.c - convolutions of few channels: narrow.cu, few.cu, which take any order of pixels. Lowering chooses them by
+ * shape, since the orders of the maps beside them depend on it. */
+#include "way.h"
 
-int (*nnc_narrow_takes(int rounds))(int k, int64_t in, int64_t out) {
+static int (*lowers(int rounds))(int k, int64_t in, int64_t out) {
   if (rounds == SP_PRECISION_TF32) return nnk_narrow_tf32;
   return rounds == SP_PRECISION_BF16 ? nnk_narrow_bf16 : nnk_narrow;
 }
@@ -43,3 +44,5 @@ static int backward(nnc_call *c, const nn_xop *op) {
 }
 
 const nnc_op nnc_row_narrow = {.forward = forward, .backward = backward, .size = size, .prepare = prepare};
+
+const nnc_way nnc_way_narrow = {.id = NNC_WAY_NARROW, .lowers = lowers};

@@ -15,9 +15,10 @@ enum nnc_part { NNC_FORWARD, NNC_DATA, NNC_WEIGHT, NNC_UPDATE, NNC_APPLY, NNC_BA
 
 /* Of what a job is. Each has its struct, which begins with the nnc_job. */
 enum {
-  NNC_PRODUCT = 1,    /* gemm.h: nnc_gemm */
-  NNC_WHOLE = 2,      /* gemm.h: nnc_whole, the backward of a product */
-  NNC_CONVOLUTION = 4 /* conv.h: nnc_conv */
+  NNC_PRODUCT = 1,     /* gemm.h: nnc_gemm */
+  NNC_WHOLE = 2,       /* gemm.h: nnc_whole, the backward of a product */
+  NNC_CONVOLUTION = 4, /* conv.h: nnc_conv */
+  NNC_GROUP = 8        /* nnc_group_job: several ops */
 };
 
 /* What a way does besides the product itself. COLUMNS: the sums over pixels that are a bias' gradient, of dy, in DATA
@@ -46,6 +47,35 @@ typedef struct nnc_job {
 
 typedef struct nnc_trial nnc_trial; /* choose.c */
 
+/* Ops that one way can compute at once. */
+enum { NNC_GROUP_OPS = 4 };
+struct nnc_group {
+  const nnc_way *way;
+  int op[NNC_GROUP_OPS]; /* as the way has them; -1: none */
+  int in[2], out[2];     /* values that it reads and makes, likewise */
+  nnc_choice *by;        /* for each N, where it is measured */
+};
+
+typedef struct nnc_group_job {
+  nnc_job job;
+  const nnc_group *group;
+} nnc_group_job;
+
+/* What a way has that computes several ops. */
+typedef struct nnc_together {
+  /* Whether there is a group at op i; it is sought before values have their places. */
+  int (*matches)(const nn_cuda *cuda, int i, nnc_group *group);
+  void (*join)(nn_cuda *cuda, const nnc_group *group); /* tells lowering what is different then */
+  /* Once its ops have their sizes: its scratch. arena: what prepare() needs behind `fixed`. */
+  void (*size)(nn_cuda *cuda, const nnc_group *group, size_t *arena);
+  int (*prepare)(nnc_call *c, const nnc_group *group);     /* once its ops are prepared: a status */
+  void (*bind)(const nnc_call *c, const nnc_group *group); /* at the start of a forward; NULL: nothing to do */
+  /* Instead of op, which is one of the group: 1, and a status; 0: op is to be computed as ever. backward may be NULL.
+   * */
+  int (*forward)(nnc_call *c, const nnc_group *group, const nn_xop *op, int *status);
+  int (*backward)(nnc_call *c, const nnc_group *group, const nn_xop *op, int *status);
+} nnc_together;
+
 struct nnc_way {
   int id; /* NNC_WAY_... */
   unsigned jobs, does;
@@ -70,6 +100,13 @@ struct nnc_way {
   /* Bytes that it keeps of an op's weights in a frozen network, at nn_cop.at, 0: none; and what makes them. */
   size_t (*constants)(const nn_cuda *cuda, const nn_xop *op);
   int (*pack)(const nnc_call *c, const nn_xop *op, void *to);
+  /* Bytes of the sums of dx's columns that a DATA leaves for the op that made it, at most. */
+  size_t (*columns)(const nn_cuda *cuda, const nn_xop *op);
+
+  const nnc_together *together; /* NULL: it computes one op */
+  /* Convolutions that it takes where products round to `rounds`, as nn_target.narrow; NULL: it is no choice of
+   * lowering. */
+  int (*(*lowers)(int rounds))(int k, int64_t in, int64_t out);
 };
 
 #define NNC_WAY(ID, name) extern const nnc_way nnc_way_##name;
@@ -87,6 +124,7 @@ const char *nnc_keyed(const nnc_job *job);
 int nnc_takes_all(const nnc_job *job);
 /* What the way has left undone of a forward whose result is y; plus->p NULL: nothing is added. A cudaError_t. */
 int nnc_finish(const nnc_job *job, const nnk_map *y, const float *bias, const nnk_map *plus);
+int nnc_run_alone(void *job); /* to be `timed`: the way and nothing else */
 /* A status, with the words of the way that has given err. */
 int nnc_ran(const nnc_job *job, int err);
 /* The largest `work` of all ways for n samples. */
