@@ -94,4 +94,12 @@ nn=$top_srcdir/plugins/kits/nn
 grep -rnE '\b132\b|(capability|major|minor) *[!=<>]=? *[0-9]|has_tf32' "$nn" --include='*.[ch]' --include='*.cu' --include='*.cuh' |
   grep -v '/cuda/ways/device\.c:' >"$work/facts"
 [ -s "$work/facts" ] && fail "a fact of a device outside of cuda/ways/device.c: $(cat "$work/facts")"
+sed -n 's/^NNC_WAY(.*, \(.*\))$/\1/p' "$nn/cuda/ways/ways.list" >"$work/ways"
+[ "$(wc -l <"$work/ways")" -gt 10 ] || fail "ways.list has $(wc -l <"$work/ways") ways"
+while read -r way; do
+  grep -q "^| .*\`$way\`.* |" "$nn/README.md" || fail "the table of ways in $nn/README.md has no row for $way"
+done <"$work/ways"
+# What is one way's is in its own files.
+grep -nE 'nnc_way_|NNC_WAY_[A-Z]' "$nn"/cuda/*.[ch] | grep -v 'NNC_WAY_##ID' >"$work/single"
+[ -s "$work/single" ] && fail "single ways outside of cuda/ways: $(cat "$work/single")"
 echo "$includes includes and $(wc -l <"$work/arrows") symbols point down"

@@ -4,10 +4,10 @@
  * Maps lie as n x pixels x channels (channels innermost) in the pixel order `layout` of lower.h: NN_PLANAR is N,C,H,W;
  * 0 is row-major pixels; d > 0 has the pixels of each 2^d x 2^d tile in Z order. Pixel y, x of a map of width w is at
  *   (((y >> d) * (w >> d) + (x >> d)) << 2 d) + interleave(y & (2^d - 1), x & (2^d - 1)),  x in the even bits.
- * All results are deterministic: sums are cut in pieces that depend on shapes, and where a function takes them on the number
- * of multiprocessors, and are added in a fixed order; no floating-point atomics. `work` is garbage memory of the size that the
- * NAME_work function gives (0: none needed), for the same number of multiprocessors. What a kernel needs of the device the
- * caller knows (ways/device.h): TF32 or bfloat16 products, warp groups.
+ * All results are deterministic: sums are cut in pieces that depend on shapes, and where a function takes them on the
+ * number of multiprocessors, and are added in a fixed order; no floating-point atomics. `work` is garbage memory of the
+ * size that the NAME_work function gives (0: none needed), for the same number of multiprocessors. What a kernel needs
+ * of the device the caller knows (ways/device.h): TF32 or bfloat16 products, warp groups.
  * Every function returns a cudaError_t as int, never synchronizes and never allocates, so it may be captured.
  */
 #ifndef NN_CUDA_KERNELS_H

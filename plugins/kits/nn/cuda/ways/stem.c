@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * stem.c - a narrow convolution and the patch convolution of its map as one, which does not store the map: stem.cu,
- * where products may round to TF32. Not measured: it is always faster, and the memory of the map is saved by the plan.
- * */
+ * where products may round to TF32. It is not measured: that the map between has no memory is decided with the plan. */
 #include "way.h"
 
 enum { FIRST, SECOND };
