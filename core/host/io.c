@@ -23,7 +23,7 @@ void sp_io_fill(sp_io *io, sp_call_kind kind, const sp_io_parts *parts) {
                 .dweights = backward || apply ? parts->dweights : NULL,
                 .dw_acc = parts->dw_acc,
                 .part = parts->part,
-                .dw_scale = parts->dw_scale,
+                .dw_scale = prepare ? NULL : parts->dw_scale,
                 .factors = parts->n_factors ? parts->factors : NULL,
                 .n_factors = parts->n_factors,
                 .scratch = parts->scratch,

@@ -198,6 +198,31 @@ static int bind_cache(sp_machine *m, sp_call *c, sp_err *err) {
   return SP_OK;
 }
 
+/* Its lists are made. */
+static sp_io_parts parts_of(const sp_machine *m, sp_call *c) {
+  const sp_graph *g = m->g;
+  const sp_task *t = c->task;
+  const sp_node *n = t->node;
+  bool sums = t->kind == SP_TASK_UPDATE && t->sums_buf >= 0;
+  void *kept = t->scratch_buf >= 0 && m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
+  return (sp_io_parts){.training = m->p->training && g->train.on && changes_when_training(n),
+                       .n_in = n->n_in,
+                       .n_out = n->n_out,
+                       .lists = c->lists,
+                       .din_acc = (const uint8_t *const *)t->din_acc,
+                       .n_weights = (uint32_t)n->params.n_weights,
+                       .n_factors = t->first_factor ? (uint32_t)n->params.n_factors : 0,
+                       .weights = c->t + t->first_weight,
+                       .dweights = c->t + t->first_dweight,
+                       .factors = c->t + t->first_factor,
+                       .part = t->part,
+                       .dw_scale = sp_call_takes_lr(m->p, n, t->kind) ? &c->dw_scale : NULL,
+                       .scratch = t->scratch_buf >= 0 ? kept : m->streams[t->lane].scratch,
+                       .consts = n->params.consts,
+                       .sum_at = sums ? g->store.reduce->sum_at : NULL,
+                       .n_sums = sums ? g->store.reduce->n_sums : 0};
+}
+
 static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   sp_graph *g = m->g;
   sp_node *n = t->node;
@@ -210,24 +235,7 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   if (!c->t || !c->lists) return err->status;
   memcpy(c->t, t->proto, t->n_t * sizeof *c->t);
   for (size_t i = 0; i < t->n_lists; i++) c->lists[i] = (sp_list){.n = t->lists[i].n, .t = c->t + t->offset[i]};
-  bool sums = t->kind == SP_TASK_UPDATE && t->sums_buf >= 0;
-  void *kept = t->scratch_buf >= 0 && m->buf[t->scratch_buf] ? m->buf[t->scratch_buf][0] : NULL;
-  const sp_io_parts parts = {.training = m->p->training && g->train.on && changes_when_training(n),
-                             .n_in = n->n_in,
-                             .n_out = n->n_out,
-                             .lists = c->lists,
-                             .din_acc = (const uint8_t *const *)t->din_acc,
-                             .n_weights = (uint32_t)n->params.n_weights,
-                             .n_factors = t->first_factor ? (uint32_t)n->params.n_factors : 0,
-                             .weights = c->t + t->first_weight,
-                             .dweights = c->t + t->first_dweight,
-                             .factors = c->t + t->first_factor,
-                             .part = t->part,
-                             .dw_scale = sp_call_takes_lr(m->p, n, t->kind) ? &c->dw_scale : NULL,
-                             .scratch = t->scratch_buf >= 0 ? kept : m->streams[t->lane].scratch,
-                             .consts = n->params.consts,
-                             .sum_at = sums ? g->store.reduce->sum_at : NULL,
-                             .n_sums = sums ? g->store.reduce->n_sums : 0};
+  const sp_io_parts parts = parts_of(m, c);
   sp_io_fill(&c->io, sp_task_call(t->kind), &parts);
   bind_block(m, c, slot);
   return t->instead ? bind_cache(m, c, err) : SP_OK;
@@ -354,10 +362,11 @@ static int prepare_for(sp_machine *m, const sp_task *t, uint32_t n, sp_err *err)
   const sp_stream *s = sp_machine_stream(m, t->lane);
   sp_call *c = &m->posts[t->index].calls[0];
   sp_call_fill(c, 0, n);
-  sp_io io = c->io;
-  io.step = NULL;
-  io.ids = NULL;
-  if (io.factors) io.factors = t->node->params.rows; /* those that apply() will have */
+  sp_io io;
+  sp_io_parts parts = parts_of(m, c);
+  parts.saved = c->io.saved;
+  parts.factors = t->node->params.rows; /* those that apply() will have */
+  sp_io_fill(&io, SP_CALL_PREPARE, &parts);
   int st = sp_inst_prepare(t->node->inst, &io, s->place->type->stream_native(s->own), err);
   return st ? st : sp_place_sync(s->place, s->own, t->name, err);
 }

@@ -432,7 +432,8 @@ START_TEST(calls_are_given_what_is_of_their_kind) {
     ck_assert(io.n_in == (all[i].ports ? 1 : 0) && io.n_out == (all[i].ports ? 3 : 0));
     ck_assert(io.in == (all[i].ports ? lists : NULL) && io.out == (all[i].ports ? lists + 1 : NULL));
     ck_assert(io.dout == (all[i].dout ? lists + 4 : NULL) && io.din == (all[i].ports ? lists + 7 : NULL));
-    ck_assert(io.din_acc == (all[i].ports ? acc_of : NULL) && io.dw_acc && io.dw_scale == &scale);
+    ck_assert(io.din_acc == (all[i].ports ? acc_of : NULL) && io.dw_acc);
+    ck_assert(io.dw_scale == (all[i].kind == SP_CALL_PREPARE ? NULL : &scale));
     ck_assert(io.step == (all[i].told ? &told : NULL) && io.ids == (all[i].told ? &ids : NULL));
     ck_assert(io.dweights == (all[i].dweights ? &dw : NULL) && io.factors == &f && io.n_factors == 1);
     ck_assert(io.scratch == &memory[0] && io.saved == (all[i].saved ? &memory[1] : NULL) && io.consts == &memory[2]);
