@@ -141,7 +141,7 @@ function lanes.more(case, rng, seed)
     if not learns then names = { "deep", "branches", "double_buffer", "replicas", "replicas" } end
     case.strategy, case.lanes, case.opt.depth = rng.pick(names), nil, 1 + rng.below(5)
     if seed % 64 == 2 then -- it takes longer than all others
-      case.strategy, case.opt.auto_budget, case.opt.auto_again = "auto", 0.03, true
+      case.strategy, case.opt.auto_budget, case.opt.auto_again = "auto", 0.1, true
     end
   elseif seed % 4 == 1 then
     for _, lane in ipairs(case.lanes or {}) do
