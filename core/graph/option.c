@@ -19,68 +19,69 @@ const char *const sp_capture_words[] = {"auto", "off", "lane", "step", NULL};
 
 const sp_option sp_graph_rows[] = {
     {OPTION("bucket", MIB, bucket), .most = 4096, .first = 16, .zero = 1, .value = "MIB", .groups = "training graph",
-     .resume = "free", .help = "MiB of gradients that ranks add at a time; 0: each weight alone",
-     .more = "MiB of gradients that ranks add at a time; 0: each weight alone. It changes no bit."},
+     .resume = "free", .help = "MiB of gradients that ranks add in one operation; 0: each weight separately",
+     .more = "MiB of gradients that ranks add in one operation; 0: each weight separately. It changes no bit."},
     {OPTION("capture", INT, capture), .most = SP_CAPTURE_STEP, .choices = sp_capture_words, .groups = "graph",
-     .resume = "free", .help = "calls that a GPU replays as one; auto: lane",
-     .more = "What a GPU replays as one call: *lane* (what a lane does between two waits), *step* (all lanes of a "
-             "tick), *off* or *auto*: *lane* on a GPU, unless a trace is asked for that cannot have the times of "
-             "calls in graphs (without CUPTI a graph is one slice). What cannot be recorded is called one by one, "
+     .resume = "free", .help = "which calls a GPU replays as one graph; auto: lane",
+     .more = "Which calls a GPU replays as one graph: *lane* (what a lane does between two waits), *step* (all lanes "
+             "of a tick), *off*, or *auto*: *lane* on a GPU, unless a trace is requested that cannot see the calls "
+             "in a graph (without CUPTI a graph is one slice). Calls that cannot be recorded are made one by one, "
              "with a notice."},
     {OPTION("check_replicas", INT, check), .most = INT64_MAX, .first = 1000, .groups = "training graph",
-     .resume = "free", .help = "ranks compare their weights behind each so many steps; 0: never",
-     .more = "Ranks compare their weights behind each so many steps and at the end; 0: never."},
+     .resume = "free", .help = "ranks compare their weights every N steps; 0: never",
+     .more = "Ranks compare their weights every N steps and at the end of the run; 0: never."},
     {OPTION("checksums", FLAG, checksums), .groups = "run graph",
      .help = "write a hash of every edge and step, for spcore diff",
      .more = "Hash what each step computes (outputs of stages, statistics, gradients of weights, updated weights) into "
-             "_checksums.jsonl_, for *spcore diff*. An output that is not computed, since nobody reads it or a cache "
-             "spares its stage, is *null* there."},
+             "_checksums.jsonl_, for *spcore diff*. An output that is not computed, because nothing reads it or a "
+             "cache replaces its stage, is *null* there."},
     {OPTION("comm", TEXT, comm), .text = "", .value = "NAME", .otherwise = "local; on a GPU nccl",
      .groups = "training graph", .resume = "session",
      .help = "what moves gradients between ranks: local, mpi, nccl",
-     .more = "What moves gradients between ranks: *local*, *mpi* or *nccl*. A name that no plugin has is refused, with "
-             "one rank, too."},
+     .more = "What moves gradients between ranks: *local*, *mpi* or *nccl*. A name that no plugin provides is refused, "
+             "even with one rank."},
     {OPTION("factors", NOT, no_factors), .first = 1, .groups = "training graph",
-     .help = "gradients of wide products are made of the rows of all shards at once; --no-factors: they are added, too",
-     .more = "Where a step has shards the gradients of all weights are computed by shard and added. Otherwise those of "
-             "products with few rows and many weights are made at the end of a step, of the rows of all shards at "
-             "once, which are fewer bytes."},
-    {OPTION("init", TEXT, init), .text = "philox", .choices = inits, .groups = "training", .help = "first weights",
-     .more = "First weights: *philox* (by seed and name) or *torch* (the bits of PyTorch's CPU generator after "
+     .help = "compute the gradients of wide products from the rows of all shards at once; --no-factors: add them like "
+             "others",
+     .more = "Compute the gradients of all weights for each shard and add them. By default the gradients of products "
+             "with few rows and many weights are computed at the end of a step, from the rows of all shards at once, "
+             "which are fewer bytes."},
+    {OPTION("init", TEXT, init), .text = "philox", .choices = inits, .groups = "training", .help = "initial weights",
+     .more = "Initial weights: *philox* (from seed and name) or *torch* (the bits of PyTorch's CPU generator after "
              "*manual_seed*)."},
     {OPTION("memory_limit", MIB, memory), .most = 1 << 24, .value = "MIB", .otherwise = "what the device has",
-     .groups = "graph", .resume = "session", .help = "most MiB that a graph may take",
-     .more = "Most MiB that a graph may take, evaluations included. One that needs more is refused before anything of "
-             "it is allocated, and strategy *auto* leaves out what does not fit."},
+     .groups = "graph", .resume = "session", .help = "most MiB that a graph may use",
+     .more = "Most MiB that a graph may use, evaluations included. A graph that needs more is refused before anything "
+             "is allocated, and strategy *auto* leaves out what does not fit."},
     {OPTION("optimizer_shards", FLAG, optimizer_shards), .groups = "training graph", .resume = "free",
-     .help = "each rank keeps the optimizer's moments of its share of the weights only",
-     .more = "Of several ranks each keeps what the optimizer does (moments, averages) of its share of the weights "
-             "only, and updates those; bits and files are the same as without. Nothing with one rank."},
-    {OPTION("parts", INT, parts), .most = SP_PARTS_MAX,
-     .otherwise = "1, and where ranks add gradients about one a bucket", .groups = "training graph", .resume = "free",
-     .help = "calls that a stage's backward may be cut into, each with the gradients of some weights",
-     .more = "The backward of a stage that is trained may be cut into up to so many calls, each with the gradients of "
-             "some of its weights. Changes no bits."},
+     .help = "each rank keeps the optimizer's state of its share of the weights only",
+     .more = "Each of several ranks keeps the optimizer's state (moments, averages) of its share of the weights only, "
+             "and updates that share. Bits and files are the same as without. No effect with one rank."},
+    {OPTION("parts", INT, parts), .most = SP_PARTS_MAX, .groups = "training graph", .resume = "free",
+     .otherwise = "1; where ranks add gradients, about one for each bucket",
+     .help = "how many calls a stage's backward may be split into, each with the gradients of some weights",
+     .more = "How many calls the backward of a trained stage may be split into, each with the gradients of some of its "
+             "weights. It changes no bit."},
     {OPTION("pinned", MIB, pinned), .least = 1, .most = 1 << 20, .first = 1024, .value = "MIB",
      .groups = "reading graph", .resume = "free", .help = "most MiB of memory that readers fill",
-     .more = "Most MiB of pinned memory, which readers fill."},
+     .more = "Most MiB of pinned memory that readers fill."},
     {OPTION("prefetch", INT, prefetch), .least = 1, .most = 64, .first = 2, .groups = "reading graph",
-     .resume = "free", .help = "how many steps a reader is ahead", .more = "How many steps a reader works ahead."},
+     .resume = "free", .help = "how many steps a reader works ahead"},
     {OPTION("run_ahead", INT, run_ahead), .most = 64, .first = 2, .groups = "graph",
-     .help = "metrics come back so many steps late",
-     .more = "Metrics come back so many steps late, and what a script does about them takes effect one step after "
+     .help = "metrics arrive this many steps late",
+     .more = "Metrics arrive this many steps late, and what a script does in response takes effect one step after "
              "that."},
     {OPTION("seed", INT, seed), .most = INT64_MAX, .first = 1, .help = "of weights, order and augmentation",
-     .more = "Seed of first weights, order of samples, and augmentation."},
+     .more = "Seed of the initial weights, the order of samples, and augmentation."},
     {OPTION("shards", INT, shards), .most = 1024, .otherwise = "one a rank", .groups = "training graph",
-     .help = "batches of a step whose gradients are added",
-     .more = "A training step has so many batches, whose gradients are added in a fixed order; a multiple of the "
-             "ranks."},
+     .help = "batches in a step, whose gradients are added",
+     .more = "How many batches a training step has. Their gradients are added in a fixed order. A multiple of the "
+             "number of ranks."},
     {OPTION("wire", INT, wire_bf16), .most = 1, .choices = wires, .groups = "training graph",
-     .help = "sums of gradients between ranks; bf16: half the bytes, rounded",
-     .more = "As what sums of gradients go to other ranks: *fp32*, or *bf16*, half the bytes: gradients of shards, and "
-             "each sum of two, are rounded to bfloat16, wherever they are added, so that the bits do not depend on "
-             "the number of ranks."},
+     .help = "type of gradient sums between ranks; bf16: half the bytes, rounded",
+     .more = "The type in which sums of gradients travel between ranks: *fp32*, or *bf16*, half the bytes. With *bf16* "
+             "the gradients of shards, and each sum of two, are rounded to bfloat16 wherever they are added, so that "
+             "the bits do not depend on the number of ranks."},
     {.name = NULL},
 };
 
@@ -88,11 +89,12 @@ const sp_option sp_lane_rows[] = {
     {LANE("delay", delay), .most = 64, .help = "steps behind the newest batch"},
     {LANE("priority", priority), .least = -1, .most = 1, .choices = priorities, .help = "a hint to the device"},
     {LANE("extra", extra), .most = 64,
-     .help = "buffers more than the delays ask for of what the lane gives to others, so that it can get further ahead "
-             "when they are slow at times"},
+     .help = "additional buffers for what the lane passes to other lanes, so that it can get further ahead when they "
+             "are slow at times"},
     {LANE("replicas", replicas), .least = 1, .most = 64, .first = 1,
-     .help = "so many lanes, NAME1, NAME2 ..., of which step t takes t mod replicas, without training only; steps "
-             "overlap where the stages are `SP_STAGE_REENTRANT`, others wait for their own call of the step before"},
+     .help = "how many lanes it stands for, NAME1, NAME2 ...: step t runs on number t mod replicas. Without training "
+             "only; steps overlap where the stages are `SP_STAGE_REENTRANT`, others wait for their own call of the "
+             "step before"},
     {.name = NULL},
 };
 

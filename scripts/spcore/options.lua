@@ -32,78 +32,76 @@ options.common = {
       .. "gradients and losses stay float32) or *auto*: tf32 on a GPU, fp32 on the processor, which has no other." },
   strategy = { "serialized", "which stages overlap: a name or a file.lua", value = "NAME|FILE",
     groups = "strategy graph", resume = "free",
-    more = "A shipped strategy (*spcore strategies* lists them; *auto* measures which is the fastest), or a Lua "
-      .. "file." },
+    more = "Which stages overlap: a shipped strategy (*spcore strategies* lists them; *auto* measures which is the "
+      .. "fastest), or a Lua file." },
   depth = { 1, "how many steps a strategy works ahead", min = 1, groups = "strategy graph", resume = "free" },
-  threads = { 0, "threads of the arithmetic", default = "all processors", min = 0, max = 1024,
-    more = "Threads of the arithmetic. Recorded in _settings.json_, since another number may change bits." },
+  threads = { 0, "threads for arithmetic", default = "all processors", min = 0, max = 1024,
+    more = "Threads for arithmetic. Recorded in _settings.json_, because another number may change bits." },
   workers = { 0, "threads that read data", default = "2; on a GPU as many as --threads, but at least 2 and at most 4",
     min = 0, max = 1024, groups = "reading graph", resume = "session" },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.01, max = 3600, value = "SECONDS",
     groups = "strategy graph", resume = "free",
-    more = "About how long strategy *auto* may measure. Steps that are slow are done at least a few times each." },
-  auto_again = { false, "strategy auto measures again, whatever it remembers", groups = "strategy graph",
-    resume = "session", more = "Strategy *auto* measures again, whatever it remembers." },
+    more = "About how many seconds strategy *auto* may measure. Slow steps run at least a few times each." },
+  auto_again = { false, "strategy auto measures again, even if it remembers a choice", groups = "strategy graph",
+    resume = "session", more = "Strategy *auto* measures again, even if it remembers a choice." },
   trace = { "", "write what ran when to this file, for Perfetto, chrome://tracing and spcore timeline", value = "FILE",
     groups = "trace graph", resume = "session",
     more = "Write what ran when as JSON for Perfetto, chrome://tracing and *spcore timeline*, and print a table at the "
-      .. "end. A thread writes the file when the last of *--trace-steps* is over, else it is written at the end of "
-      .. "the run, and replaces an older one when it is whole: a run that is killed before leaves none." },
-  trace_steps = { 100, "of so many steps, the first behind warm-up", min = 1, max = 1000000, groups = "trace graph",
-    resume = "session",
-    more = "Of how many steps the trace is: the first behind warm-up, or all of a run that has no more; and of each "
-      .. "evaluation between them the first N. It holds at most 100000 slices, about 30 MB; what is left out is "
-      .. "said." },
+      .. "end. A thread writes the file after the last of *--trace-steps*; otherwise it is written at the end of "
+      .. "the run. It replaces an older file only when it is complete: a run that is killed before then leaves none." },
+  trace_steps = { 100, "how many steps are traced, from the end of warm-up on", min = 1, max = 1000000,
+    groups = "trace graph", resume = "session",
+    more = "How many steps the trace covers: the first after warm-up, or all steps of a shorter run; and the first N "
+      .. "of each evaluation between them. It holds at most 100000 slices, about 30 MB, and says what is left out." },
   plugin = { "", "load this stage file.so; may be repeated", list = true, value = "FILE.so", resume = "free",
     more = "Load this plugin. May be repeated." },
   out = { "", "folder of the run", default = "the first of runs/NAME-1, -2 ... that is free", value = "DIR",
     groups = "run", resume = "session",
-    more = "Folder of the run. A folder that holds a file of a run is refused, one that another run is writing to at "
-      .. "the moment too." },
+    more = "Folder of the run. A folder that contains a file of a run is refused, and so is one that another run is "
+      .. "writing to." },
   tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none", groups = "run",
-    resume = "free", more = "No event file for TensorBoard in the run's folder." },
-  log_every = { 1, "TensorBoard gets the scalars of each so many steps", min = 1, max = math.maxinteger,
+    resume = "free", more = "Write no event file for TensorBoard into the run's folder." },
+  log_every = { 1, "TensorBoard gets the scalars of every Nth step", min = 1, max = math.maxinteger,
     groups = "run", resume = "free",
-    more = "TensorBoard gets the scalars of each so many steps; validations always. _metrics.jsonl_ has a line a step "
-      .. "all the same." },
+    more = "TensorBoard gets the scalars of every Nth step, and those of all validations. _metrics.jsonl_ has a line "
+      .. "for each step in any case." },
   quiet = { false, "print errors and the last line only", resume = "session" },
   explain = { false, "print the schedule and its proof, and stop", groups = "strategy graph", resume = "session",
-    more = "Print lanes, the operations of a tick as they are executed, and buffers, of the training and of each "
-      .. "evaluation, and stop." },
+    more = "Print the lanes, the operations of a tick in the order of execution, and the buffers, of the training and "
+      .. "of each evaluation, and stop." },
   debug = { false, "print a traceback with errors", resume = "session" },
   check_races = { false, "check what a script does with streams by hand, and name a wait that is missing",
     groups = "by_hand", resume = "session",
-    more = "Check what the script does with streams by hand before it is submitted: where nothing orders two "
-      .. "operations that use the same bytes, end with both, their streams, their lines and the wait that is "
-      .. "missing." },
+    more = "Check what the script does with streams by hand before it is submitted. Where nothing orders two "
+      .. "operations that use the same bytes, the script ends with both operations, their streams, their lines, and "
+      .. "the wait that is missing." },
 }
 
--- Of a script that says `checkpoints = true`: its runs can be interrupted and go on.
+-- Of a script that says `checkpoints = true`: its runs can be interrupted and resumed.
 options.resuming = {
-  resume = { "", "go on with the run in this folder, with its options, from its newest checkpoint", value = "RUN",
+  resume = { "", "resume the run in this folder, with its options, from its newest checkpoint", value = "RUN",
     resume = "session",
-    more = "Go on with the run in that folder, with its options, from its newest checkpoint: weights, and metrics but "
-      .. "for times, are those of a run in one piece, byte for byte. A damaged checkpoint is named, and the one "
-      .. "before it taken; without any the run begins at step 0 again. Of a run that is complete it says so." },
-  override = { false, "with --resume: other options than the run's, or another graph, are taken", resume = "session",
-    more = "With *--resume*: take options of the command line that are others than the run's, or another graph, and "
-      .. "say so." },
-  checkpoint_every = { "5m", "save all that --resume needs each so many steps, or 90s, 5m, 2h; 0: at a signal only",
+    more = "Resume the run in that folder, with its options, from its newest checkpoint. Weights, and metrics except "
+      .. "for times, are those of an uninterrupted run, byte for byte. A damaged checkpoint is named, and the one "
+      .. "before it is used; without any the run starts at step 0 again. A run that is complete is reported as such." },
+  override = { false, "with --resume: accept options that differ from the run's, or another graph", resume = "session",
+    more = "With *--resume*: accept options of the command line that differ from the run's, or another graph, and "
+      .. "report them." },
+  checkpoint_every = { "5m", "save all that --resume needs every N steps, or 90s, 5m, 2h; 0: at a signal only",
     value = "N|TIME", resume = "free",
-    more = "Save all that *--resume* needs each so many steps, or after 90s, 5m, 2h; 0: only where a signal or "
-      .. "*--max-time* ends the run. There is at most one in *--run-ahead* + 1 steps. The two newest checkpoints "
-      .. "stay." },
-  max_time = { "0", "after 90s, 5m, 2h ... save a checkpoint and end", default = "never", value = "TIME",
-    resume = "session", more = "After 90s, 5m, 2h save a checkpoint and end, with status 0." },
-  best_by = { "auto", "metric of validations by which best.safetensors is chosen: accuracy, iou, loss ...",
+    more = "Save all that *--resume* needs every N steps, or every 90s, 5m, 2h; 0: only when a signal or *--max-time* "
+      .. "ends the run. There is at most one checkpoint in *--run-ahead* + 1 steps. The two newest are kept." },
+  max_time = { "0", "save a checkpoint and end after 90s, 5m, 2h ...", default = "never", value = "TIME",
+    resume = "session", more = "Save a checkpoint and end after 90s, 5m, 2h, with status 0." },
+  best_by = { "auto", "the metric of validations that chooses best.safetensors: accuracy, iou, loss ...",
     value = "METRIC",
-    more = "The metric of validations by which _best.safetensors_ is chosen: *auto* (*iou*, else *accuracy*, else the "
-      .. "least *loss*), or another that validations have; the least of those whose names end in *loss*." },
-  patience = { 0, "end after so many validations without a better one by --best-by", default = "never", min = 0,
-    more = "End the run, as one that is complete, after so many validations of which none was better by *--best-by* "
-      .. "than the best before." },
-  min_delta = { 0.0, "with --patience: better is what is better by more than this", min = 0.0,
-    more = "With *--patience*: a validation is better where it is so by more than this." },
+    more = "The metric of validations that chooses _best.safetensors_: *auto* (*iou*, else *accuracy*, else the least "
+      .. "*loss*), or another metric of the validations. The least is best where the name ends in *loss*." },
+  patience = { 0, "end after N validations without an improvement by --best-by", default = "never", min = 0,
+    more = "End the run, as one that is complete, after N validations of which none improved on the best one by "
+      .. "*--best-by*." },
+  min_delta = { 0.0, "with --patience: an improvement is larger than this", min = 0.0,
+    more = "With *--patience*: a validation counts as an improvement if it is better by more than this." },
 }
 
 -- What scripts of their own may have, which changes no bit, either.
