@@ -7,10 +7,14 @@
 #include <check.h>
 
 #include "tests/kit/factor_nets.h"
+#include "tests/kit/nn_ops.h"
 #include "tests/kit/twin.h"
 #include "tests/kit/twin_nets.h"
 
 START_TEST(networks) { twin_net(_i / 3, _i % 3); }
+END_TEST
+
+START_TEST(ops) { twin_net(twin_n_nets + _i / 3, _i % 3); }
 END_TEST
 
 /* ---- one instance, whose calls for two batches come in turn ---- */
@@ -153,13 +157,16 @@ END_TEST
 
 int main(void) {
   Suite *s = suite_create("cuda networks");
-  TCase *n = tcase_create("networks"), *t = tcase_create("turns"), *p = tcase_create("products");
-  tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets());
+  TCase *n = tcase_create("networks"), *o = tcase_create("ops"), *t = tcase_create("turns"),
+        *p = tcase_create("products");
+  tcase_add_loop_test(n, networks, 0, 3 * twin_n_nets);
+  tcase_add_loop_test(o, ops, 0, 3 * nn_ops_n);
   tcase_add_loop_test(t, calls_in_turn, 0, 3 * (int)SP_ARRAY(interleaved));
   tcase_add_loop_test(t, joined_unstored, 0, 3);
   tcase_add_loop_test(t, parts, 0, 3 * (int)SP_ARRAY(interleaved));
   tcase_add_loop_test(t, factors, 0, 3 * factor_n_nets);
   suite_add_tcase(s, n);
+  suite_add_tcase(s, o);
   tcase_add_loop_test(p, products, 0, 8);
   suite_add_tcase(s, t);
   suite_add_tcase(s, p);

@@ -3,7 +3,7 @@
 #ifndef SP_TESTS_TWIN_NETS_H
 #define SP_TESTS_TWIN_NETS_H
 
-int twin_n_nets(void); /* those of twin_nets.c, and each row of nn_ops.list */
+extern const int twin_n_nets; /* behind them are the rows of nn_ops.list */
 /* Everything about one network: training in both orders, a short batch, the update in place, frozen, not training.
  * Where $SP_TEST_SMALL is set, as for the emulator, large networks are left out, and in tf32 and bf16 most of that;
  * $SP_TEST_PRECISION is the only precision. */

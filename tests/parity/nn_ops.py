@@ -2,6 +2,7 @@
 """tests/kit/nn_ops.list for tests in Python: rows() is a list of Row. `nn_ops.row_7` is a function that makes the module of
 rows()[7], which scripts/tools/spcore_convert.py knows as "nn_ops:row_7"."""
 import collections
+import functools
 import json
 import os
 import re
@@ -57,6 +58,7 @@ class Block(nn.Module):
         return torch.relu(y + (self.downsample(x) if self.downsample else x))
 
 
+@functools.cache
 def rows():
     with open(FILE, encoding="utf-8") as f:
         lines = [line.rstrip() for line in f if line.startswith(("OP(", "MORE("))]
