@@ -59,6 +59,10 @@ local function check_option(name, option, given)
     core.fail(("option '%s': 'default' is what help says in place of the default, got a %s"):format(name,
       type(option.default)))
   end
+  if option.value ~= nil and type(option.value) ~= "string" then
+    core.fail(("option '%s': 'value' is what help calls the value, such as FILE, got a %s"):format(name,
+      type(option.value)))
+  end
   if name == "help" or name == "rest" then core.fail(("option '%s' has a meaning of its own"):format(name)) end
   local base = given and common[name]
   if base and (base.list or type(base[1]) ~= t) then

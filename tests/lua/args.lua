@@ -11,6 +11,7 @@ local opt = sp.args({
   batch = { 8, "images" }, rate = { 0.5, "rate" }, data = { "shapes", "set" }, flip = { true, "flip" },
   fast = { false, "go fast" }, my_long_name = { 1, "long" }, mode = { "a", "which", choices = { "a", "b" } },
   seed = { 7, "another default" }, size = { 0, "pixels of a side of what is read", default = "64; with --fast 256" },
+  to = { "", "where to", value = "DIR" },
   sort = { "auto", "which order", choices = { "automatic", "by_name", "auto" } },
 }, { rest = "FILE...", without = { "run", "by_hand", "seed", "depth" },
   doc = "Says what it is told in more words than a line has, which break between words and not within one." })
@@ -45,6 +46,7 @@ t.match(out, "\n  %-%-strategy NAME|FILE ")
 t.match(out, "\nSays what [^\n]* words\nand not within one.\n")
 t.match(out, "\n  %-%-size N +pixels of a side of what is read %(64; with %-%-fast 256%)\n")
 t.match(out, "\n  %-%-mode a|b +which %(a%)\n")
+t.match(out, "\n  %-%-to DIR +where to\n")
 t.match(out, "\n  %-%-sort automatic|by_name|auto\n   +which order %(auto%)\n")
 t.match(out, "\n  %-%-seed N +another default %(7%)\n.*\ncommon options:\n")
 t.match(out, "\nand %-%-ranks N and %-%-comm%-timeout S, of spcore run itself: spcore run %-%-help\n$")
@@ -138,6 +140,7 @@ t.raises("option 'depth' is common", sp.args, { depth = { "x" } })
 t.raises("option 'depth' is common to all scripts; its default must be a whole number from 1 to 64, got 0", sp.args,
   { depth = { 0 } })
 t.raises("option 'a': 'default' is what help says", sp.args, { a = { 1, "a", default = 2 } })
+t.raises("option 'a': 'value' is what help calls the value", sp.args, { a = { 1, "a", value = true } })
 t.raises("'without' knows no 'trainin'; did you mean 'training'%?", sp.args, {}, { without = { "trainin" } })
 t.raises("option 'help' has a meaning", sp.args, { help = { true } })
 

@@ -27,6 +27,25 @@ for _, span in ipairs { 1e-7, 0.3, 7, 12345, 3e11 } do
   local marks = plot.ticks(-span / 3, span, 5)
   t.ok(#marks >= 2 and #marks <= 6, ("%d marks for %g"):format(#marks, span))
 end
+-- ---- svg.lua, which draws ----
+do
+  local svg = require "spcore.svg"
+  t.eq(svg.path("M", 1, 2.256, "L", -3, 4.0, "h", 0.001), "M1 2.26L-3 4h0")
+  t.eq(table.concat(svg.wrapped({ "one, ", "two, ", "three" }, 9), "|"), "one, |two, |three")
+  local c = svg.canvas()
+  c:group({ class = 'a"b' }, function() c:text(1.5, 2, "<&>", { fill = "red" }) end, "x < y")
+  c:rect(0, 0, 10, 0.333, { rx = 2 }, "5 > 4")
+  t.eq(c:document(20, 10, { title = "a & b" }), [[
+<svg xmlns="http://www.w3.org/2000/svg" width="20" height="10" font-family="sans-serif" viewBox="0 0 20 10">
+<title>a &amp; b</title>
+<g class="a&quot;b"><title>x &lt; y</title>
+<text x="1.5" y="2" fill="red">&lt;&amp;&gt;</text>
+</g>
+<rect x="0" y="0" width="10" height="0.33" rx="2"><title>5 &gt; 4</title></rect>
+</svg>
+]])
+end
+
 local thin = plot.thinned({ { 0, 1 }, { 1, 0 / 0 }, { 2, 5 }, { 3, 3 } }, 2)
 t.eq(#thin, 2)
 t.eq(table.concat(thin[1], " "), "0.0 1.0 1 1")
