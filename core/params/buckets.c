@@ -102,7 +102,7 @@ static bool has_weight(const sp_store *store, const sp_bucket *b, size_t i) {
   return i >= b->n_gradients || store->sliced;
 }
 
-/* What lies elsewhere makes room for the bucket: gradients of before are for nobody, what a file gave comes to the host. */
+/* Makes room for the bucket: memory of gradients that was elsewhere is freed, and what a file gave comes to the host. */
 static int lift(sp_store *store, sp_bucket *b, sp_err *err) {
   const void *data;
   int status = SP_OK;

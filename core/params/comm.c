@@ -63,8 +63,8 @@ int sp_reduce_open(const sp_store *store, sp_reduce *x, sp_err *err) {
                     .job = job,
                     .impl = &own,
                     .exchange = exchange};
-  if (store->main->type ==
-      &sp_device_sim) /* the submitting thread does it all, so nobody could wait for another rank */
+  /* The submitting thread does all the work of sim, so it could not wait for another rank. */
+  if (store->main->type == &sp_device_sim)
     return sp_fail(err, SP_E_UNSUPPORTED, "device 'sim' simulates one process: take --device cpu for several ranks");
   int status = sp_registry_comm(store->env->reg, name, &x->type, err);
   if (status) return status;

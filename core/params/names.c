@@ -141,7 +141,7 @@ bool sp_names_have(sp_names *k, const sp_weights *stage) { return have(k, k->vie
 
 /* ---- does it fit? ------------------------------------------------------------------------------------------------ */
 
-/* Batches that were counted: files made before PyTorch 0.4.1 have none, and nothing hangs on it with a momentum. */
+/* Batches that were counted: files made before PyTorch 0.4.1 have none, and with a momentum nothing depends on it. */
 static bool may_be_missing(const char *name) {
   static const char word[] = "num_batches_tracked";
   size_t len = strlen(name);

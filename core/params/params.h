@@ -152,7 +152,7 @@ typedef struct sp_load {
   const char *prefix;  /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
   int32_t tried;       /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
   sp_structs ignore;   /* of const char *: globs; such entries, behind the prefix, are not there */
-  sp_structs head;     /* the same of those that a notice says to be left out, where no weight has their name */
+  sp_structs head;     /* globs of entries that a notice says to be left out, where no weight has their name */
   sp_structs names;    /* of sp_pair: the file's names */
   sp_structs dialects; /* of sp_dialect: tried where our names do not fit, if there are no `names` */
 } sp_load;
@@ -192,7 +192,7 @@ int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *a
  * the optimizer keeps, the weights lie in buckets, too, and a rank gives its piece of those to all when it has updated them. */
 typedef struct sp_bucket {
   char *memory;  /* `bytes` of the reduction's; NULL: gradients are products of factors, which lie apart */
-  char *weights; /* the same of the weights, in the places of their gradients; NULL: they lie apart */
+  char *weights; /* `bytes` of weights, each where its gradient is in `memory`; NULL: they lie apart */
   size_t bytes;  /* ranks * each */
   size_t each;
   size_t gradients;     /* bytes; statistics follow */

@@ -88,7 +88,7 @@ end
 
 local function rounded(n) return math.ceil(n / 256) * 256 end
 
--- Buckets of what is reduced, from the end of the network, filled as core/graph/reduce.c does; and the factors, of which the
+-- Buckets of what is reduced, from the end of the network, filled as core/params/buckets.c does; and the factors, of which the
 -- gradient of the bias is made as well: lists of bytes of the whole, in the order in which backward completes them.
 local function pieces(w, ranks, shards, factors, most)
   local buckets, gathered, open = {}, {}, 0
