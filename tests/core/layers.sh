@@ -97,7 +97,7 @@ grep -rnE '\b132\b|(capability|major|minor) *[!=<>]=? *[0-9]|has_tf32' "$nn" --i
 sed -n 's/^NNC_WAY(.*, \(.*\))$/\1/p' "$nn/cuda/ways/ways.list" >"$work/ways"
 [ "$(wc -l <"$work/ways")" -gt 10 ] || fail "ways.list has $(wc -l <"$work/ways") ways"
 while read -r way; do
-  grep -q "^| .*\`$way\`.* |" "$nn/README.md" || fail "the table of ways in $nn/README.md has no row for $way"
+  grep -q "^| [^|]*\`$way\`" "$nn/README.md" || fail "the table of ways in $nn/README.md has no row for $way"
 done <"$work/ways"
 # What is one way's is in its own files.
 grep -nE 'nnc_way_|NNC_WAY_[A-Z]' "$nn"/cuda/*.[ch] | grep -v 'NNC_WAY_##ID' >"$work/single"

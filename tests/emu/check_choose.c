@@ -2,6 +2,7 @@
  * check_choose.c - which way computes a job: what is measured, in which order, and what of it is kept. The job is the
  * backward of a product, which is done at once or part by part; its kernels do not run, a function here says how long
  * each takes. / */
+#include "../../plugins/kits/nn/cuda/ways/conv.h"
 #include "../../plugins/kits/nn/cuda/ways/gemm.h"
 #include "kernel_kit.h"
 
@@ -134,6 +135,89 @@ START_TEST(cannot) {
 }
 END_TEST
 
+/* Jobs that a way takes by their shape, and what of a device it needs for that. */
+enum { TF32 = NNC_HAS_TF32, BF16 = NNC_HAS_BF16, GROUPS = NNC_HAS_WARP_GROUPS };
+static const struct {
+  const nnc_way *way;
+  int part, precision, elt;
+  int64_t m, n, k;
+  unsigned needs;
+} products[] = {{&nnc_way_skinny, NNC_FORWARD, SP_PRECISION_FP32, NNK_F32, 32, 1000, 512, 0},
+                {&nnc_way_outer, NNC_UPDATE, SP_PRECISION_TF32, NNK_F32, 256, 64, 128, TF32},
+                {&nnc_way_masked, NNC_DATA, SP_PRECISION_TF32, NNK_F32, 64, 32, 128, TF32},
+                {&nnc_way_wide, NNC_FORWARD, SP_PRECISION_BF16, NNK_BF16, 1024, 128, 64, GROUPS}};
+
+/* A network of one op, whose product or convolution reads 16 x 16 pixels of four samples. */
+typedef struct network {
+  nn_xop op;
+  nn_cop cop;
+  nn_cuda cuda;
+  nnc_call c;
+} network;
+
+static void set_up(network *net, int precision) {
+  *net = (network){.op = {.d = {.k = {1, 1}, .s = {1, 1}, .dil = {1, 1}}}, .cuda = {.precision = precision}};
+  net->cuda.cops = &net->cop;
+  net->cuda.low.ops = &net->op;
+  net->cop.at[NNC_WAY_WIDE] = net->cop.at[NNC_WAY_FIRST] = 64;
+  net->c.cuda = &net->cuda;
+}
+
+static const int capabilities[] = {75, 80, 89, 90, 100, 120};
+enum { DEVICES = sizeof capabilities / sizeof *capabilities };
+
+static void agrees(const nnc_way *way, const nnc_job *job, unsigned needs) {
+  for (int i = 0; i < DEVICES; i++) {
+    nnc_device device = nnc_device_of(&(sp_cuda){.capability = capabilities[i], .shared_bytes = KIT_SHARED});
+    int takes = way->takes(job, &device), wanted = (device.has & needs) == needs;
+    ck_assert_msg(takes == wanted, "way %d on %d: %d instead of %d", way->id, capabilities[i], takes, wanted);
+  }
+}
+
+START_TEST(facts) {
+  network net;
+  for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+    nn_product p = {.m = products[i].m, .n = products[i].n, .k = products[i].k, .elt = products[i].elt, .masks = 32};
+    nnc_gemm a = {.job = {.c = &net.c, .op = &net.op, .of = NNC_PRODUCT, .part = products[i].part}, .p = &p};
+    set_up(&net, products[i].precision);
+    p.part = products[i].part;
+    a.dx.c = 32;
+    a.y = (nnk_map){NULL, products[i].elt, 0, 4, p.n, 16, 16};
+    agrees(products[i].way, &a.job, products[i].needs);
+  }
+}
+END_TEST
+
+START_TEST(facts_of_convolutions) {
+  network net;
+  nn_dconv p = {.a = {NULL, NNK_BF16, 0, 4, 64, 16, 16}};
+  nnc_conv a = {.job = {.c = &net.c, .op = &net.op, .of = NNC_CONVOLUTION, .part = NNC_FORWARD}, .p = &p};
+  set_up(&net, SP_PRECISION_BF16);
+  a.y = p.a;
+  agrees(&nnc_way_wide, &a.job, GROUPS);
+  agrees(&nnc_way_first, &a.job, BF16);
+  net.op.d.n_more = 1; /* the first convolution's kernel has no sum */
+  agrees(&nnc_way_first, &a.job, 1u << 31);
+  net.cop.at[NNC_WAY_WIDE] = 0; /* no weights in its order: the plan has found another shape */
+  agrees(&nnc_way_wide, &a.job, 1u << 31);
+}
+END_TEST
+
+START_TEST(facts_of_groups) {
+  network net;
+  nn_val vals[4] = {{.elt = NN_BF16, .c = 64, .h = 16, .w = 16}, {.elt = NN_BF16, .c = 256, .h = 16, .w = 16}};
+  nnc_group group = {.way = &nnc_way_neck, .op = {0, 0, -1, 0}, .in = {0, 1}, .out = {2, 3}};
+  nnc_group_job a = {{.c = &net.c, .op = &net.op, .of = NNC_GROUP, .part = NNC_FORWARD}, &group};
+  vals[2] = vals[1], vals[3] = vals[0];
+  set_up(&net, SP_PRECISION_BF16);
+  net.cuda.low.vals = vals;
+  net.c.w.n = 4;
+  agrees(&nnc_way_neck, &a.job, GROUPS);
+  group.way = &nnc_way_stem;
+  agrees(&nnc_way_neck, &a.job, 1u << 31);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("choose");
   TCase *c = tcase_create("choose");
@@ -142,6 +226,9 @@ int main(void) {
   tcase_add_test(c, keeps);
   tcase_add_test(c, refuses);
   tcase_add_test(c, cannot);
+  tcase_add_test(c, facts);
+  tcase_add_test(c, facts_of_convolutions);
+  tcase_add_test(c, facts_of_groups);
   suite_add_tcase(suite, c);
   return kit_run(suite);
 }

@@ -25,7 +25,7 @@ typedef struct nn_cop {
   nn_product *products;
   nn_dconv *convs;
   size_t off_cast;     /* GEMM, CONV: the weights as bfloat16 */
-  size_t off_narrow;   /* the bias likewise: GEMM whose result is of bfloat16, CONV of a frozen network */
+  size_t off_narrow;   /* the bias as bfloat16: GEMM whose result is of bfloat16, CONV of a frozen network */
   size_t off_bias;     /* GEMM: the bias, once for each pixel under the kernel */
   size_t off_pieces;   /* GEMM, CONV: of the bias' gradient, behind tmp; of all shards in an apply() */
   /* Of each way: its constants, 0: none, or sums that it leaves until the end of a backward, behind tmp too. */

@@ -328,7 +328,7 @@ static int grad_of_bf16(const nnc_conv *a, int64_t count) {
   return err || n == samples ? err : -nnk_axpy(stream, a->sum, NNK_F32, sum, count);
 }
 
-/* Into float32 gradients cuDNN adds by itself; scaled ones, and those of bfloat16, come by way of a->grads. */
+/* cuDNN adds to float32 gradients; scaled ones, and those of bfloat16, come by way of a->grads. */
 static int run(const nnc_job *job) {
   const nnc_conv *a = (const nnc_conv *)job;
   int64_t count = nnc_conv_weights(&job->c->cuda->low, job->op);

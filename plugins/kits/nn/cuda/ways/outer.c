@@ -20,7 +20,7 @@ int nnc_outer_run(const nnc_gemm *a, int product) {
 
 /* A product over the rows of factors runs beside calls of the communicator, if there are several ranks, which cannot
  * begin before cuBLASLt's kernels end: these fill the multiprocessors for as long as they take, so that a step takes
- * longer with one that is faster by itself. It counts with one rank too: the choice does not depend on how many there
+ * longer with one that is faster alone. It counts with one rank too: the choice does not depend on how many there
  * are, since bits depend on it. */
 #define AHEAD 0.85
 

@@ -2,9 +2,9 @@
  * taps.c - convolutions of stride 1, with a result as large as what they read, as products of cuBLASLt, place by place
  * of the kernel: all in one call, or one after the other. The forward in float32, and the gradient of the weights.
  *
- * A place meets, at each pixel, one that lies as far away everywhere. So a forward is the product of all pixels with
+ * A place meets, at each pixel, one that is as far away everywhere. So a forward is the product of all pixels with
  * the place's weights, summed over the places where the pixels meet; and the gradient of the place's weights is one
- * product of all pixels with those of the gradient where the place has met them. What is made for each place lies in
+ * product of all pixels with those of the gradient where the place has met them. What is made for each place is in
  * memory, which pays where the result has far fewer channels than what is read: cuDNN then has too few tiles for the
  * device. It also has no algorithm for the gradients of some weights that lie apart, and slow ones for others. */
 #include "conv.h"

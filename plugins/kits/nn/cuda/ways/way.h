@@ -13,7 +13,7 @@
 /* UPDATE: w += *scale * dw; APPLY: the same to the gradient's own memory, which it overwrites; BACKWARD: all of it. */
 enum nnc_part { NNC_FORWARD, NNC_DATA, NNC_WEIGHT, NNC_UPDATE, NNC_APPLY, NNC_BACKWARD };
 
-/* Of what a job is. Each has its struct, which begins with the nnc_job. */
+/* What a job is of. Each has its struct, which begins with the nnc_job. */
 enum {
   NNC_PRODUCT = 1,     /* gemm.h: nnc_gemm */
   NNC_WHOLE = 2,       /* gemm.h: nnc_whole, the backward of a product */
@@ -52,7 +52,7 @@ enum { NNC_GROUP_OPS = 4 };
 struct nnc_group {
   const nnc_way *way;
   int op[NNC_GROUP_OPS]; /* as the way has them; -1: none */
-  int in[2], out[2];     /* values that it reads and makes, likewise */
+  int in[2], out[2];     /* values that it reads and makes, as the way has them */
   nnc_choice *by;        /* for each N, where it is measured */
 };
 
@@ -65,13 +65,12 @@ typedef struct nnc_group_job {
 typedef struct nnc_together {
   /* Whether there is a group at op i; it is sought before values have their places. */
   int (*matches)(const nn_cuda *cuda, int i, nnc_group *group);
-  void (*join)(nn_cuda *cuda, const nnc_group *group); /* tells lowering what is different then */
+  void (*join)(nn_cuda *cuda, const nnc_group *group); /* marks in lowering what is different then */
   /* Once its ops have their sizes: its scratch. arena: what prepare() needs behind `fixed`. */
   void (*size)(nn_cuda *cuda, const nnc_group *group, size_t *arena);
   int (*prepare)(nnc_call *c, const nnc_group *group);     /* once its ops are prepared: a status */
   void (*bind)(const nnc_call *c, const nnc_group *group); /* at the start of a forward; NULL: nothing to do */
-  /* Instead of op, which is one of the group: 1, and a status; 0: op is to be computed as ever. backward may be NULL.
-   * */
+  /* Instead of op, which is one of the group: 1, and a status; 0: op is computed alone. backward may be NULL. */
   int (*forward)(nnc_call *c, const nnc_group *group, const nn_xop *op, int *status);
   int (*backward)(nnc_call *c, const nnc_group *group, const nn_xop *op, int *status);
 } nnc_together;
@@ -129,7 +128,7 @@ int nnc_run_alone(void *job); /* to be `timed`: the way and nothing else */
 int nnc_ran(const nnc_job *job, int err);
 /* The largest `work` of all ways for n samples. */
 size_t nnc_ways_work(const nn_cuda *cuda, const nn_xop *op, int64_t n);
-size_t nnc_ways_most_pieces(const nn_cuda *cuda, const nn_xop *op, int64_t n); /* likewise of `pieces` */
+size_t nnc_ways_most_pieces(const nn_cuda *cuda, const nn_xop *op, int64_t n); /* the largest `pieces` */
 /* Makes place for the constants of all ways. */
 void nnc_ways_constants(nn_cuda *cuda, const nn_xop *op);
 /* Makes place for the pieces of all ways, of up to the batch's samples; returns the bytes of the largest. */
