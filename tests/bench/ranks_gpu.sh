@@ -56,7 +56,7 @@ command_of() {
 # ---- the same bits on one rank and on several, in every capture ----
 digest() {
   cat "$tmp/$1/checksums.jsonl" "$tmp/$1"/weights.safetensors 2>/dev/null | sha256sum | cut -c 1-16
-  sed -E -e 's/"(comm_share|slowest_ms|slowest_rank)":[^,}]*,//g; s/,"(comm_share|slowest_ms|slowest_rank)":[^,}]*//g' -e 's/"time":[^,}]*//' "$tmp/$1/metrics.jsonl" | sha256sum | cut -c 1-16
+  sed -E -e 's/"(comm_share|slowest_ms|slowest_rank)":[^,}]*,//g; s/,"(comm_share|slowest_ms|slowest_rank|sum)":[^,}]*//g' -e 's/"time":[^,}]*//' "$tmp/$1/metrics.jsonl" | sha256sum | cut -c 1-16
 }
 
 # bits_of TITLE SHARDS SCRIPT OPTIONS...: a line a run, and whether all have the same
