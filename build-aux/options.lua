@@ -142,7 +142,6 @@ function tables.common()
   for _, name in ipairs(words.keys(rows)) do
     local row = rows[name]
     local default = is_flag(row) and tostring(row[1]) or default_of(row) or ""
-    local what = row[2]
     out[#out + 1] = ("| `%s` | %s | %s | %s |\n"):format(name, cell(default), cell(row[2] .. may_be(row)),
       left_out_by(name))
   end

@@ -7,8 +7,8 @@
 
 int sp_lua_new(sp_lua **lua, sp_env *env, bool debug, sp_err *err);
 void sp_lua_free(sp_lua *lua);
-/* Finds the script (as given, then in script_dir and its examples/, each also with ".lua"), runs it and returns the program's exit code.
- * What went wrong has been printed. The Lua state is closed then: one script a state. */
+/* Finds the script (as given, then in script_dir and its examples/, each also with ".lua"), runs it and returns the
+ * program's exit code. What went wrong has been printed. The Lua state is closed then: one script a state. */
 int sp_lua_run(sp_lua *lua, const char *script, int argc, char **argv);
 
 #endif

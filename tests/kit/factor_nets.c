@@ -215,7 +215,7 @@ static uint64_t step(const struct net *net, const char *device, int threads, int
   return h;
 }
 
-/* Other builds compare the bits of parts: once says whether memory is all that matters here. */
+/* once: one batch and one cut, where memory is all that matters. Other builds compare the bits of parts. */
 void factor_net(int i, const char *device, int threads, int precision) {
 #if defined(__SANITIZE_ADDRESS__)
   bool once = true;
