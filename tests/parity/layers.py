@@ -70,7 +70,8 @@ for row in nn_ops.rows():
 
 
 # What is no number, infinite, large, or where a function bends. The slope of what is no number depends, in PyTorch itself, on the
-# place in memory; so does that of hard_swish at 3 and -3, which are not here.
+# place in memory; so does that of hard_swish at 3 and -3, which are not here. PyTorch 2.11 has NaN for gelu of infinity on
+# processors with AVX-512, 1.13 has infinity.
 ODD = np.float32([[np.nan, np.inf, -np.inf, 3e38, -3e38, 1e20, -1e20, 200, -200, 20, -20, 6, 0, -0.0, 1e-20, -1e-42]])
 with np.errstate(invalid="ignore"):
     for row in (row for row in nn_ops.rows() if "FN" in row.flags):
@@ -81,6 +82,8 @@ with np.errstate(invalid="ignore"):
         for what, a, b in zip(("", ", its slope"), ours, (y.detach().numpy(), x.grad.numpy())):
             fine = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= 1e-6 * np.abs(b) + 1e-7)
             fine |= np.isnan(ODD) & bool(what)
+            if "gelu" in row.layers and not what:
+                fine |= (ODD == np.inf) & (a == np.inf) & np.isnan(b)
             r.true(f"{row.layers} of numbers at the ends{what}", fine.all(), f"{ODD[~fine]}: {a[~fine]}, not {b[~fine]}")
 
 
