@@ -140,6 +140,9 @@ function construct(g, stage, t)
   if params.workers == nil and g._raw:has_param(stage, "workers", host.on_cpu) then
     params.workers = g._opt.workers
   end
+  if not g._opt.orient and params.orient == nil and g._raw:has_param(stage, "orient", host.on_cpu) then
+    params.orient = false
+  end
   params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   local node = g._raw:add(stage, params, host)
   g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last }

@@ -38,6 +38,7 @@ function predict.run(opt)
   local model = type(settings.model) == "table" and settings.model or {}
   local encoder = type(model.encoder) == "table" and model.encoder or {}
   encoder.levels, encoder.depth = encoder.levels or encoder.depth, nil -- as runs before 0.16 of the ABI called it
+  if type(settings.options) == "table" and settings.options.orient == false then opt.orient = false end -- images are read as those of its training
   return model, file_of(opt)
 end
 
@@ -58,6 +59,8 @@ function predict.args(script, spec, doc)
     "full", "scaled: JPEG files much larger than the network's input are decoded smaller: faster, probabilities differ a little",
     choices = { "full", "scaled" },
   }
+  spec.orient = { true, "images are turned upright as EXIF says; --no-orient: as they are stored",
+    default = "as the run was trained" }
   spec.batch = { 8, "images a step", min = 1, max = 1024 }
   local opt = args.parse(spec, {
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,

@@ -4,8 +4,10 @@
 """Image files of every kind against Pillow: pixels, orientations, inks."""
 import ctypes
 import os
+import struct
 import sys
 import tempfile
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from spstage import Report, Stage, StageError, pillow_bicubic
@@ -163,6 +165,103 @@ def tiffs(tmp):
         save(tmp, "RGB", Image.fromarray(picture(9, 20)), "tif", orientation=orientation, compression="tiff_lzw")
 
 
+def chunks(png):
+    at, out = 8, []
+    while at < len(png):
+        n = struct.unpack(">I", png[at:at + 4])[0]
+        out.append([png[at + 4:at + 8], png[at + 8:at + 8 + n], png[at + 8 + n:at + 12 + n]])
+        at += 12 + n
+    return out
+
+
+def png_of(parts):
+    """Of chunks; without a checksum the right one."""
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + (crc or struct.pack(">I", zlib.crc32(name + data)))
+        for name, data, crc in parts)
+
+
+def odd_jpegs(b):
+    yield "junk behind", b + b"junk" * 7
+    yield "zeros behind", b + bytes(3000)
+    yield "a second picture behind", b + b
+    yield "a film behind", b + b"\0\0\0\x18ftypmp42" + bytes(range(256)) * 9
+    for n in (1, 2, 3, 27, 65, 1153):
+        yield f"{n} bytes in front of the end", b[:-2] + b"Z" * n + b[-2:]
+    yield "stuffed bytes in front of the end", b[:-2] + b"\xff\0Z" * 9 + b[-2:]
+    yield "zeros in front of the end", b[:-2] + bytes(128) + b[-2:]
+    at = b.find(b"JFIF\0") + 5
+    yield "no version", b[:at] + b"\0\0" + b[at + 2:]
+    yield "no version, bytes in front of the end", b[:at] + b"\0\0" + b[at + 2:-2] + b"Z" * 99 + b[-2:]
+    yield "both", b[:-2] + b"Z" * 5 + b[-2:] + b"tail"
+    for n in (1, 2, 3, 9, 100):
+        yield f"cut by {n}", b[:-n]
+
+
+def odd_pngs(b):
+    parts = chunks(b)
+    i = [k for k, part in enumerate(parts) if part[0] == b"IDAT"][-1]
+    data = parts[i][1]
+    yield "no end", png_of(parts[:-1])
+    yield "a text behind, no end", png_of(parts[:-1] + [[b"tEXt", b"a\0b", None]])
+    yield "a wrong checksum of a text behind", png_of(parts[:-1] + [[b"tEXt", b"a\0b", b"abcd"]] + parts[-1:])
+    yield "a wrong checksum of the end", png_of(parts[:-1] + [[b"IEND", b"", b"abcd"]])
+    yield "a wrong checksum of the pixels' chunk", png_of(parts[:i] + [[b"IDAT", data, b"abcd"]] + parts[i + 1:])
+    yield "a wrong checksum of the pixels", png_of(parts[:i] + [[b"IDAT", data[:-4] + b"abcd", None]] + parts[i + 1:])
+    yield "a wrong checksum of the header", png_of([[b"IHDR", parts[0][1], b"abcd"]] + parts[1:])
+    yield "bytes behind the pixels", png_of(parts[:i] + [[b"IDAT", data + b"abcdefgh", None]] + parts[i + 1:])
+    yield "half of the pixels", png_of(parts[:i] + [[b"IDAT", data[:len(data) // 2], None]] + parts[i + 1:])
+    yield "junk behind", b + b"junk"
+    yield "two", b + b
+    for n in (*range(1, 21), 30, 60):  # of the pixels' last byte, which says that nothing follows, we want to be sure
+        yield f"cut by {n}", b[:-n]
+
+
+def odd_files(tmp):
+    """What Pillow reads of a damaged file is read, with its pixels, which are those of the whole file; all else is refused."""
+    def pixels_of(path):
+        try:
+            return np.asarray(Image.open(path).convert("RGB"))
+        except Exception:
+            return None
+
+    for ending, options, odd in (("jpg", {}, odd_jpegs), ("jpg", {"progressive": True}, odd_jpegs), ("png", {}, odd_pngs)):
+        path, picked = f"{tmp}/odd.{ending}", picture(37, 50)
+        Image.fromarray(picked).save(path, **options)
+        with open(path, "rb") as f:
+            whole = f.read()
+        clean = pixels_of(path)
+        for name, data in odd(whole):
+            with open(path, "wb") as f:
+                f.write(data)
+            want = pixels_of(path)
+            try:
+                got = read(path, 37, 50)
+            except StageError:
+                got = None
+            r.true(f"{ending} {options}: {name}", (want is None) == (got is None), f"Pillow {want is not None}, here {got is not None}")
+            if got is not None:
+                r.same(f"{ending} {options}: {name}, pixels", got, clean)
+    # Pillow has no pixels where a chunk that is of no matter has a wrong checksum; libpng, and who uses it, has
+    path = f"{tmp}/odd.png"
+    parts = chunks(whole)
+    with open(path, "wb") as f:
+        f.write(png_of(parts[:1] + [[b"tEXt", b"a\0b", b"abcd"]] + parts[1:]))
+    r.same("png: a wrong checksum of a text in front", read(path, 37, 50), clean)
+    # and what it reads where parts of a scan are missing is another picture
+    path = f"{tmp}/odd.jpg"
+    Image.fromarray(picked).save(path)
+    with open(path, "rb") as f:
+        whole = f.read()
+    with open(path, "wb") as f:
+        f.write(whole[:-300] + whole[-2:])
+    try:
+        read(path, 37, 50)
+        r.true("jpg cut in front of its end", False, "it was read")
+    except StageError as e:
+        r.true("jpg cut in front of its end", "Corrupt JPEG data" in str(e), str(e))
+
+
 def refused(tmp, ending, library, **options):
     path = f"{tmp}/refused.{ending}"
     Image.fromarray(picture(5, 5)).save(path, **options)
@@ -206,6 +305,7 @@ with tempfile.TemporaryDirectory() as tmp:
     sizes(tmp)
     ycck(tmp)
     pngs(tmp)
+    odd_files(tmp)
     if "webp" in LEFT_OUT:
         refused(tmp, "webp", "libwebp")
     else:

@@ -204,17 +204,60 @@ static if_bytes sample(int kind) {
   return b;
 }
 
+/* Behind a PNG's pixels come their checksum, that of their chunk, and the end. */
 START_TEST(test_truncated) {
+  enum { CHECKSUMS = 4 + 4, END = 12 };
   if_bytes b = sample(_i);
   int w, h;
-  for (size_t n = 0; n < b.n; n += n < 700 ? 1 : 5) {
+  for (size_t n = 0; n < b.n; n += n < 700 || n + 30 > b.n ? 1 : 5) {
     int rc = decode(b.p, n, 0, &w, &h);
+    if (_i && n + CHECKSUMS + END >= b.n) {
+      ck_assert_msg(rc == SP_OK && !strcmp(dec.note, "no whole end (IEND)"), "%zu of %zu: %d, %s", n, b.n, rc, dec.why);
+      continue;
+    }
     ck_assert_msg(rc == IM_BROKEN, "%zu of %zu bytes give %d", n, b.n, rc);
     ck_assert_msg(dec.why[0], "%zu of %zu bytes are broken without words", n, b.n);
     if (_i == 2) ck_assert_int_eq(decode(b.p, n, 1, &w, &h), IM_BROKEN);
   }
   ck_assert_msg(decode(b.p, b.n, 0, &w, &h) == SP_OK, "whole again: %s", dec.why);
   free(b.p);
+}
+END_TEST
+
+/* What is behind the pixels touches none of them; of a PNG the checksums of other chunks, too. */
+START_TEST(test_damage_without_pixels) {
+  static const struct {
+    int kind, at; /* of sample(); where bytes are put in, from the end */
+    const char *bytes, *note;
+  } cases[] = {{0, 0, "", ""},
+               {0, 0, "abc", "3 bytes behind its end"},
+               {0, 0, "\xFF\xD8\xFF\xE1 more \xFF\xD9", "12 bytes behind its end"},
+               {0, 2, "abcde", "stray bytes in front of its end's marker"},
+               {0, 2, "\xFF", ""}, /* filling */
+               {1, 0, "", ""},
+               {1, 0, "abc", "3 bytes behind its end"},
+               {1, 12, "\1", "no whole end (IEND)"},
+               {2, 0, "x", "1 bytes behind its end"}};
+  for (size_t k = 0; k < SP_ARRAY(cases); k++) {
+    if_bytes b = sample(cases[k].kind);
+    size_t more = strlen(cases[k].bytes), keep = b.n - (size_t)cases[k].at;
+    int w, h;
+    ck_assert_int_eq(decode(b.p, b.n, 0, &w, &h), SP_OK);
+    ck_assert_str_eq(dec.note, "");
+    size_t n = (size_t)w * (size_t)h * 3;
+    uint8_t *want = malloc(n), *odd = malloc(b.n + more);
+    ck_assert(want && odd);
+    memcpy(want, px.p, n);
+    memcpy(odd, b.p, keep);
+    memcpy(odd + keep, cases[k].bytes, more);
+    memcpy(odd + keep + more, b.p + keep, b.n - keep);
+    ck_assert_msg(decode(odd, b.n + more, 0, &w, &h) == SP_OK, "case %zu: %s", k, dec.why);
+    ck_assert_str_eq(dec.note, cases[k].note);
+    ck_assert_mem_eq(px.p, want, n);
+    free(want);
+    free(odd);
+    free(b.p);
+  }
 }
 END_TEST
 
@@ -526,6 +569,7 @@ int main(void) {
   tcase_add_test(c, test_jpeg_scaled);
   tcase_add_test(c, test_jpeg_without_tables);
   tcase_add_loop_test(c, test_truncated, 0, 3);
+  tcase_add_test(c, test_damage_without_pixels);
   tcase_add_loop_test(c, test_bits_flipped, 0, 3);
   tcase_add_test(c, test_size_is_checked_before_memory);
   tcase_add_test(c, test_files_that_are_none);

@@ -207,7 +207,7 @@ START_TEST(test_orient) {
   if_write("masks/a.png", if_png(labels, 4, 6, PNG_COLOR_TYPE_GRAY, 8, 0));
   t = reader("classes = 2, size = {4, 6}", 1);
   read_from(t, 0, 1);
-  says(t, SP_E_DATA, "the image was turned by its EXIF orientation, orient = false leaves it as it is stored");
+  says(t, SP_E_DATA, "the image was turned by its EXIF orientation, orient = false (--no-orient) leaves it as it is stored");
   spt_free(t);
   t = reader("classes = 2, size = {6, 4}, orient = false", 1);
   read_from(t, 0, 1);

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * decode.c - JPEG through TurboJPEG and PNG through libpng, from memory; no size is believed before it is checked. Of
- * other formats which of them it is. */
+ * decode.c - files in memory: which format one is of, by its first bytes. No size is believed before it is checked. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <png.h>
-#include <turbojpeg.h>
 
 #include "formats.h"
 
@@ -94,161 +89,12 @@ int im_take(im_decoder *d, const void *data, size_t bytes) {
   return SP_OK;
 }
 
-static int is_png(const im_decoder *d) { return d->size >= 8 && !png_sig_cmp(d->file.p, 0, 8); }
-
-static int is_jpeg(const im_decoder *d) {
-  const uint8_t *p = d->file.p;
-  return d->size >= 3 && p[0] == 0xFF && p[1] == 0xD8 && p[2] == 0xFF;
-}
-
 int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels) {
   if (w < 1 || h < 1) return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels", w, h);
   if (w > max_pixels / h)
     return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels, more than max_pixels = %" PRId64, w,
                   h, max_pixels);
   return SP_OK;
-}
-
-/* ---- JPEG ---- */
-static int jpeg_header(im_decoder *d, tjhandle tj, int *w, int *h, int *colours) {
-  int sub;
-  if (tjDecompressHeader3(tj, d->file.p, d->size, w, h, &sub, colours))
-    return im_say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj));
-  return SP_OK;
-}
-
-/* Files hold how much of the paper each ink leaves free, as Adobe began it; nearly all that there are do. */
-static void inks_to_rgb(const uint8_t *inks, size_t n, uint8_t *rgb) {
-  for (; n > 0; n--, inks += 4, rgb += 3)
-    for (int c = 0; c < 3; c++) {
-      unsigned product = (255u - inks[c]) * inks[3] + 128;
-      rgb[c] = (uint8_t)(inks[3] - ((product + (product >> 8)) >> 8));
-    }
-}
-
-/* The smallest size that is left of w x h; libjpeg-turbo takes the low frequencies alone for it. */
-static void shrink(const im_decoder *d, int *w, int *h) {
-  int turned = !d->as_stored && d->orientation >= 5;
-  int least_w = turned ? d->least_h : d->least_w, least_h = turned ? d->least_w : d->least_h;
-  for (int part = 8; part > 1 && least_w > 0 && least_h > 0; part /= 2) {
-    int sw = (*w + part - 1) / part, sh = (*h + part - 1) / part;
-    if (sw < least_w || sh < least_h) continue;
-    *w = sw;
-    *h = sh;
-    return;
-  }
-}
-
-static int jpeg_pixels(im_decoder *d, tjhandle tj, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  int colours, rc = jpeg_header(d, tj, w, h, &colours);
-  if (rc || (rc = im_check_pixels(d, *w, *h, max_pixels))) return rc;
-  int inks = colours == TJCS_CMYK || colours == TJCS_YCCK;
-  shrink(d, w, h);
-  size_t n = (size_t)*w * (size_t)*h;
-  uint8_t *rgb = im_reserve(px, n * 3), *p = inks ? im_reserve(&d->spare, n * 4) : rgb;
-  if (!rgb || !p) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
-  /* The scan limit changes no pixel; it stops a small progressive file from taking minutes. */
-  if (tjDecompress2(tj, d->file.p, d->size, p, *w, 0, *h, inks ? TJPF_CMYK : TJPF_RGB, TJFLAG_LIMITSCANS))
-    return im_say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj)); /* warnings too: they mean missing or wrong data */
-  if (inks) inks_to_rgb(p, n, rgb);
-  return SP_OK;
-}
-
-/* px NULL: the header alone. A handle keeps the tables of earlier files, and after an error in a header its state as
- * well: what a file decodes to would depend on the files before it. So each gets a new one, in a few microseconds. */
-static int jpeg_decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  tjhandle tj = tjInitDecompress();
-  if (!tj) return im_say(d, SP_E_NOMEM, "TurboJPEG: %s", tjGetErrorStr2(NULL));
-  int colours, rc = px ? jpeg_pixels(d, tj, max_pixels, px, w, h) : jpeg_header(d, tj, w, h, &colours);
-  tjDestroy(tj);
-  return rc;
-}
-
-/* ---- PNG ---- */
-typedef struct png_job {
-  im_decoder *d;
-  im_buf *px;
-  int64_t max_pixels;
-  size_t at;
-  int w, h, labels, only_header;
-} png_job;
-
-static void png_bytes(png_structp png, png_bytep to, size_t n) {
-  png_job *job = png_get_io_ptr(png);
-  if (n > job->d->size - job->at) png_error(png, "the file ends too early");
-  memcpy(to, (const uint8_t *)job->d->file.p + job->at, n);
-  job->at += n;
-}
-
-static void png_failed(png_structp png, png_const_charp words) {
-  png_job *job = png_get_error_ptr(png);
-  im_say(job->d, IM_BROKEN, "%s", words);
-  png_longjmp(png, 1);
-}
-
-static void png_warned(png_structp png, png_const_charp words) {
-  (void)png;
-  (void)words;
-}
-
-static int png_want_labels(png_job *job, int colour, int depth) {
-  if (colour != PNG_COLOR_TYPE_PALETTE && colour != PNG_COLOR_TYPE_GRAY)
-    return im_say(job->d, SP_E_DATA, "a mask must be a palette or grey PNG whose values are the labels, this one is %s",
-                  colour & PNG_COLOR_MASK_COLOR ? "in colour" : "grey with alpha");
-  if (depth == 16) return im_say(job->d, SP_E_DATA, "a mask with 16 bits a pixel; labels have 8 bits at most");
-  return SP_OK;
-}
-
-static int png_run(png_job *job, png_structp png, png_infop info) {
-  png_set_read_fn(png, job, png_bytes);
-  png_read_info(png, info);
-  png_uint_32 w = png_get_image_width(png, info), h = png_get_image_height(png, info);
-  int colour = png_get_color_type(png, info), depth = png_get_bit_depth(png, info), rc;
-  if ((rc = im_check_pixels(job->d, w, h, job->max_pixels))) return rc;
-  job->w = (int)w;
-  job->h = (int)h;
-  if (job->only_header) return SP_OK;
-  if (job->labels) {
-    if ((rc = png_want_labels(job, colour, depth))) return rc;
-    png_set_packing(png);
-  } else {
-    if (depth == 16) png_set_strip_16(png);
-    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
-    if (!(colour & PNG_COLOR_MASK_COLOR) && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
-    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
-    png_set_strip_alpha(png);
-  }
-  int passes = png_set_interlace_handling(png);
-  png_read_update_info(png, info);
-  size_t line = (size_t)w * (job->labels ? 1 : 3);
-  if (png_get_rowbytes(png, info) != line)
-    return im_say(job->d, SP_E_INTERNAL, "libpng gives %zu bytes a row, not %zu", png_get_rowbytes(png, info), line);
-  uint8_t *p = im_reserve(job->px, line * h);
-  if (!p) return im_say(job->d, SP_E_NOMEM, "no memory for %d x %d pixels", job->w, job->h);
-  if (passes > 1) memset(p, 0, line * h);
-  for (int pass = 0; pass < passes; pass++)
-    for (size_t y = 0; y < h; y++) png_read_row(png, p + y * line, NULL);
-  png_read_end(png, NULL);
-  return SP_OK;
-}
-
-static int png_decode(png_job *job) {
-  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, job, png_failed, png_warned);
-  png_infop info = png ? png_create_info_struct(png) : NULL;
-  int rc = SP_E_NOMEM;
-  if (!info) im_say(job->d, rc, "libpng: out of memory");
-  else if (setjmp(png_jmpbuf(png))) rc = IM_BROKEN;
-  else rc = png_run(job, png, info);
-  png_destroy_read_struct(&png, &info, NULL);
-  return rc;
-}
-
-static int png_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h) {
-  png_job job = {.d = d, .px = px, .max_pixels = max_pixels, .labels = labels, .only_header = !px};
-  int rc = png_decode(&job);
-  *w = job.w;
-  *h = job.h;
-  return rc;
 }
 
 /* ---- pixels as they are ---- */
@@ -271,6 +117,8 @@ static int begins(const im_decoder *d, size_t at, const char *bytes, size_t n) {
   return d->size >= at + n && !memcmp((const uint8_t *)d->file.p + at, bytes, n);
 }
 
+static int is_jpeg(const im_decoder *d) { return begins(d, 0, "\xFF\xD8\xFF", 3); }
+static int is_png(const im_decoder *d) { return begins(d, 0, "\x89PNG\r\n\x1A\n", 8); }
 static int is_webp(const im_decoder *d) { return begins(d, 0, "RIFF", 4) && begins(d, 8, "WEBP", 4); }
 
 /* Of the usual kind, or of that for more than 4 GiB. */
@@ -278,23 +126,38 @@ static int is_tiff(const im_decoder *d) {
   return begins(d, 0, "II*\0", 4) || begins(d, 0, "MM\0*", 4) || begins(d, 0, "II+\0", 4) || begins(d, 0, "MM\0+", 4);
 }
 
+static int png_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  return im_png(d, max_pixels, px, 0, w, h);
+}
+
+typedef struct format {
+  int (*is)(const im_decoder *d);
+  int (*orientation)(const uint8_t *p, size_t size); /* NULL: the format has none, or decode() sets it */
+  int (*decode)(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+} format;
+
+static const format formats[] = {
+    {is_jpeg, im_jpeg_orientation, im_jpeg},
+    {is_png, im_png_orientation, png_rgb},
+    {is_webp, im_webp_orientation, im_webp},
+    {is_tiff, NULL, im_tiff},
+};
+
+static void begin(im_decoder *d) {
+  d->orientation = 1;
+  d->note[0] = 0;
+}
+
 /* px NULL: the header alone. */
 static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  d->orientation = 1;
+  begin(d);
   if (d->raw.w) return raw_pixels(d, max_pixels, px, 3, w, h);
-  if (is_jpeg(d)) {
-    d->orientation = im_jpeg_orientation(d->file.p, d->size);
-    return jpeg_decode(d, max_pixels, px, w, h);
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    const format *f = &formats[i];
+    if (!f->is(d)) continue;
+    if (f->orientation) d->orientation = f->orientation(d->file.p, d->size);
+    return f->decode(d, max_pixels, px, w, h);
   }
-  if (is_png(d)) {
-    d->orientation = im_png_orientation(d->file.p, d->size);
-    return png_pixels(d, max_pixels, px, 0, w, h);
-  }
-  if (is_webp(d)) {
-    d->orientation = im_webp_orientation(d->file.p, d->size);
-    return im_webp(d, max_pixels, px, w, h);
-  }
-  if (is_tiff(d)) return im_tiff(d, max_pixels, px, w, h);
   return im_say(d, IM_BROKEN, "neither JPEG nor PNG, nor WebP or TIFF, by its first bytes");
 }
 
@@ -304,17 +167,18 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 }
 
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  d->orientation = 1;
+  begin(d);
   if (d->raw.w) return raw_pixels(d, max_pixels, px, 1, w, h);
   if (!is_png(d)) return im_say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
   d->orientation = im_png_orientation(d->file.p, d->size);
-  int rc = png_pixels(d, max_pixels, px, 1, w, h);
+  int rc = im_png(d, max_pixels, px, 1, w, h);
   return rc ? rc : im_turn(d, px, w, h, 1);
 }
 
 int im_in_colour(const im_decoder *d) {
-  int kind = is_png(d) && d->size > 25 ? ((const uint8_t *)d->file.p)[25] : PNG_COLOR_TYPE_GRAY;
-  return kind == PNG_COLOR_TYPE_RGB || kind == PNG_COLOR_TYPE_RGB_ALPHA;
+  enum { RGB = 2, RGBA = 6, KIND_AT = 25 }; /* of the header's bytes */
+  int kind = is_png(d) && d->size > KIND_AT ? ((const uint8_t *)d->file.p)[KIND_AT] : 0;
+  return kind == RGB || kind == RGBA;
 }
 
 int im_size(im_decoder *d, int *w, int *h) {

@@ -17,8 +17,10 @@ int im_jpeg_orientation(const uint8_t *p, size_t size);
 int im_png_orientation(const uint8_t *p, size_t size);
 int im_webp_orientation(const uint8_t *p, size_t size);
 
-/* What d->file holds, as RGB, not turned; px NULL: the header alone. im_tiff sets d->orientation. SP_E_UNSUPPORTED: the
- * build has no library for it. */
+/* What d->file holds, as RGB, not turned; px NULL: the header alone. im_png with `labels`: as im_labels. im_tiff sets
+ * d->orientation. Damage that changes no pixel goes to d->note. SP_E_UNSUPPORTED: the build has no library for it. */
+int im_jpeg(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+int im_png(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h);
 int im_webp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 

@@ -30,6 +30,7 @@ typedef struct im_decoder {
   int as_stored;        /* set by the caller: images are not turned as their EXIF orientation says */
   int least_w, least_h; /* set by the caller: sides that im_rgb may shrink a JPEG down to, by 2, 4 or 8; 0: never */
   int orientation;      /* of the last image, 1..8 as EXIF counts */
+  char note[128];       /* of the last image: what is wrong with its file and changes no pixel; "": nothing */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);

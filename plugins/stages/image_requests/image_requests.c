@@ -32,9 +32,11 @@ typedef struct ir_self {
   int h, w;
   ir_worker *workers;
   im_work work;
+  int noted; /* atomic: a damaged file that was read all the same is named already */
 } ir_self;
 
 typedef struct ir_batch {
+  sp_ctx *ctx;
   ir_self *self;
   feed f;
   const uint64_t *ids;
@@ -91,8 +93,9 @@ static int image_requests_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
 }
 
 /* ---- one batch ---- */
-static int decode(ir_self *self, ir_worker *w, const sp_part *part, uint32_t form, uint8_t *out, char why[IM_WORDS]) {
-  char path[4096];
+static int decode(sp_ctx *ctx, ir_self *self, ir_worker *w, const sp_part *part, uint32_t form, uint8_t *out,
+                  char why[IM_WORDS]) {
+  char path[4096] = "an image";
   int width, height, rc;
   if (form == FORM_PATH) {
     snprintf(path, sizeof path, "%.*s", (int)(part->bytes < sizeof path ? part->bytes : sizeof path - 1),
@@ -102,6 +105,9 @@ static int decode(ir_self *self, ir_worker *w, const sp_part *part, uint32_t for
     rc = im_take(&w->decoder, part->data, part->bytes);
   }
   if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &width, &height);
+  if (!rc && *w->decoder.note && !__atomic_exchange_n(&self->noted, 1, __ATOMIC_RELAXED))
+    ctx->host->log(ctx, SP_LOG_WARN, "%.700s: the file has %s; no pixel is affected, so it is read; others are not named",
+                   path, w->decoder.note);
   if (!rc && im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, width, height, out, self->w, self->h)) {
     snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
     rc = SP_E_NOMEM;
@@ -120,7 +126,7 @@ static int fill_item(void *arg, int64_t i, int worker) {
   char why[IM_WORDS];
   uint32_t form;
   const sp_part *part = b->ids ? feed_parts(&b->f, b->ids[i], &form) : NULL;
-  int rc = part ? decode(self, &self->workers[worker], part, form, out, why) : SP_OK;
+  int rc = part ? decode(b->ctx, self, &self->workers[worker], part, form, out, why) : SP_OK;
   if (!part || rc) memset(out, 0, bytes);
   if (rc) b->f.api->reject(b->f.queue, b->ids[i], rc, why);
   return SP_OK;
@@ -129,7 +135,7 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int image_requests_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   ir_self *self = arg;
   const sp_tensor *image = io->out[0].t;
-  ir_batch b = {self, feed_of(ctx), io->ids, image->data};
+  ir_batch b = {ctx, self, feed_of(ctx), io->ids, image->data};
   return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
 }
 

@@ -46,6 +46,7 @@ static void reader_destroy(void *arg) {
   free(self->class_names);
   free(self->palette);
   free(self->counts);
+  rd_close_remarks(self);
   im_work_free(&self->work);
   free(self);
 }
@@ -80,7 +81,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   if ((rc = rd_split(ctx, self))) return rc;
   self->broken = calloc(self->total, 1);
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
-  if (!self->broken || !self->workers)
+  if (!self->broken || !self->workers || rd_open_remarks(self))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
   return SP_OK;
@@ -120,6 +121,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[6] = (sp_attr){
       .name = "files", .value = self->table ? (double)self->total : 0, .item = self->table ? file_item : NULL};
   self->attrs[7] = (sp_attr){.name = "digest", .value = self->table ? 2 : 0, .item = self->table ? rd_digest : NULL};
+  self->attrs[8] = (sp_attr){
+      .name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
   return SP_OK;
 }
 
@@ -219,8 +222,10 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
   for (uint32_t k = 0; k <= RD_REPLACEMENTS; k++) {
     uint64_t index = self->list[try];
     if (!__atomic_load_n(&self->broken[index], __ATOMIC_RELAXED)) {
+      w->remarks = 0;
       int rc = self->kind->fill(self, w, index, out);
       *origin = (int32_t)index;
+      if (!rc && w->remarks) rd_tell_remarks(ctx, self, w, index);
       if (rc != IM_BROKEN) return rc;
       if ((rc = note_broken(ctx, self, w, index))) return rc;
     }
@@ -233,7 +238,9 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
 /* Sample `at` of the split, whatever it is: what is wrong is told, and its place stays empty. */
 static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
   uint64_t index = self->list[at];
+  w->remarks = 0;
   int rc = self->kind->fill(self, w, index, out);
+  if (!rc && w->remarks) rd_tell_remarks(ctx, self, w, index);
   *origin = rc ? -1 - (int32_t)index : (int32_t)index;
   if (!rc || rc == SP_E_NOMEM) return rc;
   size_t pixels = (size_t)self->h * (size_t)self->w;

@@ -33,13 +33,28 @@ typedef struct rd_params {
   int32_t split, target, orient, check;
 } rd_params;
 
-/* One thread's memory and the words of its failure. */
+/* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
+ * as EXIF says, its mask was not. */
+enum { RD_DAMAGED, RD_TURNED, RD_REMARKS };
+#define RD_REMARK 768 /* bytes of its words */
+
+/* One thread's memory, the words of its failure, and what is odd about its sample. */
 typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
   im_buf image, mask;
+  unsigned remarks; /* bits: 1 << RD_DAMAGED ... */
+  char remark[RD_REMARKS][RD_REMARK];
   char why[IM_WORDS];
 } rd_worker;
+
+/* Of all samples so far; each counts once. */
+typedef struct rd_remarks {
+  pthread_mutex_t lock; /* of n and first */
+  uint64_t n[RD_REMARKS];
+  char first[RD_REMARKS][RD_REMARK];
+  uint8_t *of; /* [total], atomic: bits of the samples that are counted */
+} rd_remarks;
 
 typedef struct rd_self rd_self;
 typedef struct rd_table rd_table;
@@ -92,12 +107,22 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[8];
+  sp_attr attrs[9];
+  rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;
 };
 
 int rd_fail(rd_worker *w, int status, const char *fmt, ...) SP_PRINTF(3, 4);
+
+/* ---- remarks.c ---- */
+void rd_remark(rd_worker *w, int kind, const char *fmt, ...) SP_PRINTF(3, 4);
+int rd_open_remarks(rd_self *self); /* SP_OK or SP_E_NOMEM */
+void rd_close_remarks(rd_self *self);
+/* Counts those of the worker's sample, and names the first of each kind in the log. */
+void rd_tell_remarks(sp_ctx *ctx, rd_self *self, const rd_worker *w, uint64_t index);
+/* The item of an attribute: "KIND\tCOUNT\tWORDS of the first". */
+int rd_remark_item(const void *self, uint64_t kind, char *to, size_t size);
 
 /* split.c: self->list and self->length from total, samples, split and val_fraction. */
 int rd_split(sp_ctx *ctx, rd_self *self);

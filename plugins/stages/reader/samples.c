@@ -45,11 +45,34 @@ int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
   return rd_fail(w, rc, "%s: %s", name, w->decoder.why);
 }
 
+/* What is read all the same, as other programs do. */
+static void remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref) {
+  char name[512];
+  if (!*w->decoder.note) return;
+  rd_name(self->table, ref, name, sizeof name);
+  rd_remark(w, RD_DAMAGED, "%s: the file has %s; no pixel is affected, so it is read", name, w->decoder.note);
+}
+
+/* A camera's note turns the image, and whoever drew its mask may have seen it turned or not: both have one size. */
+static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, int way, int iw, int ih) {
+  static const char *const ways[] = {"mirrored", "turned by 180 degrees", "mirrored upside down", "mirrored and turned",
+                                     "turned by 90 degrees", "mirrored and turned", "turned by 90 degrees"};
+  char image[360], mask[360];
+  if (!self->p->orient || way == 1 || w->decoder.orientation != 1 || (way >= 5 && iw != ih)) return;
+  rd_name(self->table, &s->image, image, sizeof image);
+  rd_name(self->table, &s->mask, mask, sizeof mask);
+  rd_remark(w, RD_TURNED,
+            "%s is %s as its EXIF orientation says, its mask %s has none and stays as it is: if masks were drawn on images "
+            "that were not turned, give orient = false (--no-orient)",
+            image, ways[way - 2], mask);
+}
+
 /* The size that the image had goes to *iw and *ih; out NULL: that is all that is wanted. */
 static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint8_t *out, int *iw, int *ih) {
   int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
   if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
+  remark_damage(self, w, ref);
   if (!out) return SP_OK;
   if (!im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
   snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
@@ -64,7 +87,7 @@ static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int
                  "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal%s", image, iw,
                  ih, mask, mw, mh,
                  turned && iw == mh && ih == mw
-                     ? "; the image was turned by its EXIF orientation, orient = false leaves it as it is stored"
+                     ? "; the image was turned by its EXIF orientation, orient = false (--no-orient) leaves it as it is stored"
                      : "");
 }
 
@@ -116,10 +139,12 @@ static int check_labels(rd_self *self, rd_worker *w, const rd_sample *s, int mw,
 }
 
 static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
-  int mw, mh, turned = self->p->orient && w->decoder.orientation >= 5;
+  int mw, mh, way = iw ? w->decoder.orientation : 1, turned = self->p->orient && way >= 5;
   int rc = load_mask(self, w, &s->mask, &mw, &mh);
   if (rc) return rc;
+  remark_damage(self, w, &s->mask);
   if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
+  remark_turn(self, w, s, way, iw, ih);
   if ((rc = check_labels(self, w, s, mw, mh))) return rc;
   im_fit_labels(&self->p->fit, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;

@@ -15,7 +15,7 @@ local opt = sp.args({
   json = { false, "print one JSON document" },
 }, {
   rest = "DIR", doc = "Says what a folder of data holds: layout, splits, classes, and what is left out.",
-  only = { "workers", "plugin", "debug" },
+  only = { "orient", "workers", "plugin", "debug" },
 })
 
 if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "a folder of data is wanted; --help says more" or "one folder at a time") end
@@ -25,7 +25,7 @@ local SIZE <const> = 64 -- pixels of a side at which masks are counted
 
 -- A reader of that split, in a graph of its own.
 local function open(split, target, more)
-  local g = sp.graph { device = "cpu", workers = opt.workers > 0 and opt.workers or nil }
+  local g = sp.graph { device = "cpu", workers = opt.workers > 0 and opt.workers or nil, orient = opt.orient }
   local t = {
     path = dir, split = split, target = target, classes = opt.classes, val_path = opt.val ~= "" and opt.val or nil, size = SIZE,
     batch = 16, shuffle = false, drop_last = false, default_val_fraction = data_defaults.val_fraction,
@@ -88,6 +88,16 @@ local function count_labels(found, masks, nth)
   end
 end
 
+-- What is odd about samples that are read all the same: { kind =, samples =, first = } of each kind that there is.
+local function remarks_of(data)
+  local list = sp.json.list {}
+  for i = 0, math.tointeger(data.remarks) - 1 do
+    local kind, n, first = data:item("remarks", i):match "^(.-)\t(%d+)\t(.*)$"
+    if n ~= "0" then list[#list + 1] = { kind = kind, samples = math.tointeger(n), first = first } end
+  end
+  return list
+end
+
 local function check_all(target, n)
   local g <close>, data = open("all", target, { check = true })
   local read = { data.origin, raw = true }
@@ -106,7 +116,7 @@ local function check_all(target, n)
     end
   end
   if sp.interrupted() then sp.exit(130) end
-  return sizes, labels, wrong
+  return sizes, labels, wrong, remarks_of(data)
 end
 
 local function list_sizes(sizes)
@@ -163,6 +173,9 @@ local function tell(t)
     for i, v in ipairs(c.pixels) do percent[i] = 100 * v end
     put(("  pixels: %s, no label %.1f %%"):format(by_class(t, percent, "%.1f %%"), 100 * c.unlabelled))
   end
+  for _, remark in ipairs(c.remarks) do
+    put(("  %s: %d sample%s, the first is said above"):format(remark.kind, remark.samples, remark.samples == 1 and "" or "s"))
+  end
   sp.print("  %s", #c.wrong == 0 and ("all %d samples can be used"):format(c.samples)
     or ("%d of %d samples cannot be used; what is wrong is said above"):format(#c.wrong, c.samples))
 end
@@ -170,8 +183,8 @@ end
 local t = about(find_target())
 if opt.check then
   local n = t.samples.train + t.samples.val
-  local sizes, labels, wrong = check_all(t.target, n)
-  t.check = { samples = n, wrong = wrong, sizes = list_sizes(sizes) }
+  local sizes, labels, wrong, remarks = check_all(t.target, n)
+  t.check = { samples = n, wrong = wrong, sizes = list_sizes(sizes), remarks = remarks }
   t.check.pixels, t.check.unlabelled = shares(labels, t.classes)
 end
 if opt.json then print(sp.json.encode(t, true)) else tell(t) end

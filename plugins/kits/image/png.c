@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ * png.c - PNG through libpng, from memory. Once all rows are there, what is wrong behind them is no damage, as for
+ * Pillow: no end, bytes behind it, wrong checksums. */
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <png.h>
+
+#include "formats.h"
+
+enum { ADLER = 4, CRC = 4 }; /* bytes of the checksums behind the pixels */
+
+typedef struct job {
+  im_decoder *d;
+  im_buf *px;
+  int64_t max_pixels;
+  size_t at, lacking; /* lacking: bytes that the file should have had */
+  int w, h, labels, only_header;
+  int complete, wrong; /* all rows are there; their checksum is wrong */
+  int unchecked;       /* zlib is to leave that checksum alone, as it is cut off */
+} job;
+
+/* Zeros may stand for the last checksums, as no pixel depends on them. */
+static void take_bytes(png_structp png, png_bytep to, size_t n) {
+  job *j = png_get_io_ptr(png);
+  size_t left = j->d->size - j->at, got = n < left ? n : left;
+  j->lacking += n - got;
+  if (j->complete ? got < n : n - got > ADLER || j->lacking > ADLER + CRC) png_error(png, "the file ends too early");
+  memcpy(to, (const uint8_t *)j->d->file.p + j->at, got);
+  memset(to + got, 0, n - got);
+  j->at += got;
+}
+
+static void failed(png_structp png, png_const_charp words) {
+  job *j = png_get_error_ptr(png);
+  if (!j->complete) im_say(j->d, IM_BROKEN, "%s", words);
+  png_longjmp(png, 1);
+}
+
+/* Many files have warnings about colours that nobody asked for. */
+static void warned(png_structp png, png_const_charp words) {
+  job *j = png_get_error_ptr(png);
+  if (strstr(words, "incorrect data check")) j->wrong = 1;
+  if (!*j->d->note && strstr(words, "CRC error")) snprintf(j->d->note, sizeof j->d->note, "a wrong checksum (%.80s)", words);
+}
+
+static int want_labels(job *j, int colour, int depth) {
+  if (colour != PNG_COLOR_TYPE_PALETTE && colour != PNG_COLOR_TYPE_GRAY)
+    return im_say(j->d, SP_E_DATA, "a mask must be a palette or grey PNG whose values are the labels, this one is %s",
+                  colour & PNG_COLOR_MASK_COLOR ? "in colour" : "grey with alpha");
+  if (depth == 16) return im_say(j->d, SP_E_DATA, "a mask with 16 bits a pixel; labels have 8 bits at most");
+  return SP_OK;
+}
+
+static int read_rows(job *j, png_structp png, png_infop info) {
+  png_set_read_fn(png, j, take_bytes);
+#ifdef PNG_IGNORE_ADLER32
+  if (j->unchecked) png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
+#endif
+  png_read_info(png, info);
+  png_uint_32 w = png_get_image_width(png, info), h = png_get_image_height(png, info);
+  int colour = png_get_color_type(png, info), depth = png_get_bit_depth(png, info), rc;
+  if ((rc = im_check_pixels(j->d, w, h, j->max_pixels))) return rc;
+  j->w = (int)w;
+  j->h = (int)h;
+  if (j->only_header) return SP_OK;
+  if (j->labels) {
+    if ((rc = want_labels(j, colour, depth))) return rc;
+    png_set_packing(png);
+  } else {
+    if (depth == 16) png_set_strip_16(png);
+    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
+    if (!(colour & PNG_COLOR_MASK_COLOR) && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
+    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
+    png_set_strip_alpha(png);
+  }
+  int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  size_t line = (size_t)w * (j->labels ? 1 : 3);
+  if (png_get_rowbytes(png, info) != line)
+    return im_say(j->d, SP_E_INTERNAL, "libpng gives %zu bytes a row, not %zu", png_get_rowbytes(png, info), line);
+  uint8_t *p = im_reserve(j->px, line * h);
+  if (!p) return im_say(j->d, SP_E_NOMEM, "no memory for %d x %d pixels", j->w, j->h);
+  if (passes > 1) memset(p, 0, line * h);
+  png_set_crc_action(png, PNG_CRC_WARN_USE, PNG_CRC_NO_CHANGE); /* of the pixels; they have a checksum of their own */
+  for (int pass = 0; pass < passes; pass++)
+    for (size_t y = 0; y < h; y++) png_read_row(png, p + y * line, NULL);
+  j->complete = 1;
+  png_read_end(png, NULL);
+  return SP_OK;
+}
+
+/* Of a file whose rows are all there. */
+static int finish(job *j, int has_end) {
+  im_decoder *d = j->d;
+  if (j->wrong && !j->lacking) return im_say(d, IM_BROKEN, "the checksum of its pixels is wrong");
+  if (!has_end) snprintf(d->note, sizeof d->note, "no whole end (IEND)");
+  else if (j->at < d->size) snprintf(d->note, sizeof d->note, "%zu bytes behind its end", d->size - j->at);
+  return SP_OK;
+}
+
+static int decode(job *j) {
+  png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, j, failed, warned);
+  png_infop info = png ? png_create_info_struct(png) : NULL;
+  int rc = SP_E_NOMEM;
+  if (!info) im_say(j->d, rc, "libpng: out of memory");
+  else if (setjmp(png_jmpbuf(png))) rc = j->complete ? finish(j, 0) : IM_BROKEN;
+  else if (!(rc = read_rows(j, png, info)) && j->complete) rc = finish(j, 1);
+  png_destroy_read_struct(&png, &info, NULL);
+  return rc;
+}
+
+int im_png(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h) {
+  job j = {.d = d, .px = px, .max_pixels = max_pixels, .labels = labels, .only_header = !px};
+  int rc = decode(&j);
+  if (rc == IM_BROKEN && j.lacking && j.lacking <= ADLER + CRC) {
+    j.at = j.lacking = 0;
+    j.unchecked = 1;
+    rc = decode(&j);
+  }
+  *w = j.w;
+  *h = j.h;
+  return rc;
+}
