@@ -13,7 +13,7 @@ local opt = sp.args({
     "auto", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
     default = "shapes; with --reference random",
   },
-  val = { "", "folder with the images for validation", default = "part of --data" },
+  val = { "", "folder with the images for validation", default = "part of --data", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 1, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { -1, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 1 },

@@ -2,6 +2,7 @@
  * ctx.c - see ctx.h. */
 #include "base/ctx.h"
 
+#include "base/cure.h"
 #include "base/util.h"
 
 #include <pthread.h>
@@ -15,7 +16,10 @@ static int SP_PRINTF(3, 4) ctx_fail(sp_ctx *ctx, int status, const char *fmt, ..
   va_list ap;
   va_start(ap, fmt);
   pthread_mutex_lock(&fail_lock);
-  if (impl->err->status == SP_OK) sp_vfail(impl->err, status, fmt, ap);
+  if (impl->err->status == SP_OK) {
+    sp_vfail(impl->err, status, fmt, ap);
+    if (impl->stage) sp_cure_words(impl->err->msg, sizeof impl->err->msg, impl->stage);
+  }
   pthread_mutex_unlock(&fail_lock);
   va_end(ap);
   return status;
@@ -28,6 +32,7 @@ static void SP_PRINTF(3, 4) ctx_log(sp_ctx *ctx, int level, const char *fmt, ...
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
+  if (impl->stage) sp_cure_words(text, sizeof text, impl->stage);
   sp_log(level, "%s: %s", impl->what, text);
 }
 

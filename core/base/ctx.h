@@ -8,6 +8,7 @@
 typedef struct sp_ctx_impl {
   sp_err *err;
   const char *what;                                      /* begins log lines */
+  const char *stage;                                     /* the type of stage whose messages have cures; NULL: none */
   const void *(*extension)(sp_ctx *ctx, const char *id); /* NULL: there are none */
   const void *arg;                                       /* for the extensions */
   const void *call;                                      /* of a stage: the call that it is for; NULL: of another kind */

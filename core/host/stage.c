@@ -103,6 +103,7 @@ static int enter_main(sp_inst *inst, const char *what, sp_err *err) {
 
 sp_ctx *sp_inst_ctx(sp_ctx_holder *holder, const sp_inst *inst, void *native, sp_err *err) {
   sp_ctx *ctx = sp_ctx_for(holder, inst->label, err);
+  holder->impl.stage = inst->type->name;
   holder->impl.extension = sp_stage_extension;
   holder->impl.arg = inst;
   ctx->stream = native;

@@ -7,6 +7,7 @@
 
 #include <spcore/checksum.h>
 
+#include "base/cure.h"
 #include "lua/graph.h"
 #include "lua/hand.h"
 #include "lua/signals.h"
@@ -70,6 +71,13 @@ static int core_set_threads(lua_State *L) {
 
 static int core_set_debug(lua_State *L) {
   sp_lua_of(L)->debug = lua_toboolean(L, 1);
+  return 0;
+}
+
+/* cure_option([STAGE.NAME, OPTION]): what messages propose to type */
+static int core_cure_option(lua_State *L) {
+  const char *param = luaL_optstring(L, 1, NULL);
+  sp_cure_option(param, param ? luaL_checkstring(L, 2) : NULL);
   return 0;
 }
 
@@ -308,6 +316,7 @@ static const luaL_Reg core_functions[] = {
     {"argv", core_argv},
     {"set_threads", core_set_threads},
     {"set_debug", core_set_debug},
+    {"cure_option", core_cure_option},
     {"load_plugin", core_load_plugin},
     {"count_device", core_count_device},
     {"device_name", core_device_name},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * machine.c - the only place that allocates for a program: buffers, streams, events, call records. */
+#include "base/cure.h"
 #include "params/params.h"
 #include "run/comm_clock.h"
 #include "run/machine.h"
@@ -399,6 +400,11 @@ int sp_machine_refresh(sp_machine *m, sp_err *err) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+static int of_source(const sp_node *source, sp_err *err) {
+  sp_cure_words(err->msg, sizeof err->msg, source->inst->type->name);
+  return sp_prefix(err, "stage '%s'", source->name);
+}
+
 /* A cache is filled as its source is read: where that is in no order each sample may be in a full batch. */
 static int make_feed(sp_machine *m, sp_err *err) {
   const sp_program *p = m->p;
@@ -413,10 +419,10 @@ static int make_feed(sp_machine *m, sp_err *err) {
   }
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
-  if (st) return sp_prefix(err, "stage '%s'", s->name);
+  if (st) return of_source(s, err);
   const sp_reduce *r = sp_machine_shares(m);
   uint32_t own = (uint32_t)p->micro, ranks = r ? (uint32_t)r->n_ranks : 1, first = r ? (uint32_t)r->rank * own : 0;
-  if (sp_sampler_share(&m->sampler, first, own, own * ranks, err)) return sp_prefix(err, "stage '%s'", s->name);
+  if (sp_sampler_share(&m->sampler, first, own, own * ranks, err)) return of_source(s, err);
   m->sampler.refill = p->fills && s == m->g->train.source && !s->opts.no_shuffle;
   sp_sampler_feed(&m->sampler, &m->feed);
   return SP_OK;

@@ -21,7 +21,7 @@ int sp_sampler_share(sp_sampler *s, uint32_t first, uint32_t parts, uint32_t wor
   if (s->drop_last && s->length < of_all(s))
     return sp_fail(err, SP_E_RANGE,
                    "%" PRIu64 " samples do not fill one batch of %" PRIu64 "%s: take a smaller batch%s or "
-                   "drop_last = false",
+                   "`drop_last = false`",
                    s->length, of_all(s), world > 1 ? " in all shards" : "", world > 1 ? ", fewer shards" : "");
   s->steps = (s->drop_last ? s->length / of_all(s) : (s->length + of_all(s) - 1) / of_all(s)) * parts;
   return SP_OK;

@@ -3,6 +3,7 @@
 local core = require "spcore.core"
 local devices = require "spcore.device"
 local rows = require "spcore.options"
+local set = require "spcore.set"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -55,6 +56,9 @@ local function check_option(name, option, given)
   if option.instead_of ~= nil and not (type(option.instead_of) == "string" and option.instead_of ~= name) then
     core.fail(("option '%s': 'instead_of' is the name of another option"):format(name))
   end
+  if option.sets ~= nil and not (type(option.sets) == "string" and option.sets:match "^[%w_]+%.[%w_]+$") then
+    core.fail(("option '%s': 'sets' is the parameter that it gives, such as \"reader.classes\""):format(name))
+  end
   if option.default ~= nil and type(option.default) ~= "string" then
     core.fail(("option '%s': 'default' is what help says in place of the default, got a %s"):format(name,
       type(option.default)))
@@ -86,7 +90,7 @@ local function merge(spec, more)
     options[name] = {
       option[1], option[2] or base[2] or "", own = true, default = option.default,
       min = option.min or base.min, max = option.max or base.max, choices = option.choices or base.choices,
-      value = option.value or base.value, instead_of = option.instead_of,
+      value = option.value or base.value, instead_of = option.instead_of, sets = option.sets,
     }
   end
   return options
@@ -297,7 +301,8 @@ end
 
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values
 -- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value, and
--- instead_of = "NAME" is the option in whose place it stands: both together are refused.
+-- instead_of = "NAME" is the option in whose place it stands: both together are refused; sets = "STAGE.NAME" is the
+-- parameter that it gives, so that a stage's message which speaks of that proposes this option.
 -- Arguments that are no options are in `rest`, if the script wants any, with others = true also options that are not its own.
 -- Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
@@ -337,6 +342,14 @@ function args.parse(spec, how)
   if how.rest then opt.rest = rest end
   if opt.debug then core.set_debug(true) end
   if opt.quiet then core.log_level("error") end
+  if not options.set.unused then
+    core.cure_option()
+    for name, option in pairs(options) do
+      if option.sets then core.cure_option(option.sets, dashed(name)) end
+    end
+    local ok, why = set.parse(opt.set)
+    if not ok then usage("%s", why) end
+  end
   if opt.threads > 0 then core.set_threads(opt.threads) end
   require "spcore.progress".quiet = opt.quiet or core.env().rank > 0
   for _, path in ipairs(opt.plugin) do

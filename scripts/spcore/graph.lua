@@ -10,6 +10,7 @@ local options = require "spcore.options"
 local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
+local set = require "spcore.set"
 local strategy = require "spcore.strategy"
 local weights = require "spcore.weights"
 local words = require "spcore.words"
@@ -135,7 +136,7 @@ function construct(g, stage, t)
   if t ~= nil and type(t) ~= "table" then
     core.fail(("g.%s{}: a table is wanted, got a %s"):format(stage, core.kind(t) or type(t)))
   end
-  local params, host, named, first = split(stage, t or {})
+  local params, host, named, first = split(stage, set.over(stage, t or {}))
   local from = weights.of(("stage '%s'"):format(host.name or stage), host.weights, params.layers)
   if params.workers == nil and g._raw:has_param(stage, "workers", host.on_cpu) then
     params.workers = g._opt.workers
@@ -261,6 +262,7 @@ local function apply(self)
   strategy.refuse_within()
   if self._applied then return end
   check_wires(self)
+  set.check(self._raw:nodes())
   local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name or nil)
   self._raw:lanes(name, lanes)
   self._lanes, self._applied = lanes, true

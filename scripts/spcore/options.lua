@@ -58,6 +58,10 @@ options.common = {
       .. "of each evaluation between them. It holds at most 100000 slices, about 30 MB, and says what is left out." },
   plugin = { "", "load this stage file.so; may be repeated", list = true, value = "FILE.so", resume = "free",
     more = "Load this plugin. May be repeated." },
+  set = { "", "give a stage this parameter, whatever the script says; may be repeated", list = true,
+    value = "STAGE.NAME=VALUE", groups = "graph",
+    more = "Give the stages of that name or type this parameter, whatever the script says, such as "
+      .. "*reader.drop_last=false*. VALUE is a number, *true*, *false*, a table of Lua, or a text. May be repeated." },
   out = { "", "folder of the run", default = "the first of runs/NAME-1, -2 ... that is free", value = "DIR",
     groups = "run", resume = "session",
     more = "Folder of the run. A folder that contains a file of a run is refused, and so is one that another run is "
@@ -134,6 +138,7 @@ for name, row in pairs(options.common) do
 end
 for _, row in ipairs(options.graph) do options.of_graph[row.name] = row end
 for _, name in ipairs { "device", "precision", "threads" } do options.of_graph[name] = options.common[name] end
+options.of_graph.set = nil -- the command line's alone
 options.of_graph.strategy = nil -- may also be a function or lanes: see spcore.strategy
 
 -- The names of the common options that a word of `without` leaves out; nil: there is no such word. Without a graph

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * check_err.c - errors keep their words, a status has a name. */
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/cure.h"
 #include "base/err.h"
 #include "tests/kit/suite.h"
 
@@ -44,11 +46,36 @@ START_TEST(status_has_name_and_words) {
 }
 END_TEST
 
+static const char *cured(const char *text) {
+  static char words[200];
+  snprintf(words, sizeof words, "%s", text);
+  sp_cure_words(words, sizeof words, "reader");
+  return words;
+}
+
+START_TEST(cures_are_typed_as_the_command_takes_them) {
+  const char *words = "take fewer, or `drop_last = false`, `it` or ` = ` or `a = `";
+  ck_assert_str_eq(cured(words), "take fewer, or drop_last = false, `it` or ` = ` or `a = `");
+  sp_cure_option(NULL, NULL);
+  ck_assert_str_eq(cured("`drop_last = false`, so"), "drop_last = false (--set reader.drop_last=false), so");
+  ck_assert_str_eq(cured("one ` alone, `x"), "one ` alone, `x");
+  ck_assert_str_eq(cured("`path = \"it's a\"`"), "path = \"it's a\" (--set 'reader.path=it'\\''s a')");
+  sp_cure_option("reader.classes", "--classes");
+  sp_cure_option("reader.orient", "--orient");
+  ck_assert_str_eq(cured("`classes = N`"), "classes = N (--classes N)");
+  ck_assert_str_eq(cured("`orient = false`"), "orient = false (--no-orient)");
+  ck_assert_str_eq(cured("`orient = true` `class = 1`"), "orient = true (--orient) class = 1 (--set reader.class=1)");
+  ck_assert_uint_eq(strlen(cured("`a = 01234567890123456789012345678901234567890123456789012345678901234567890123456789"
+                                 "01234567890123456789012345678901234567890123456789`")), 199);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("err");
   TCase *tc = tcase_create("err");
   tcase_add_test(tc, errors_keep_their_words);
   tcase_add_test(tc, long_words_are_cut);
+  tcase_add_test(tc, cures_are_typed_as_the_command_takes_them);
   tcase_add_test(tc, status_has_name_and_words);
   suite_add_tcase(suite, tc);
   return suite_run(suite);

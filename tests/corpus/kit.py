@@ -13,7 +13,8 @@ runs commands there and says what each must do:
         assert c.json("data d")["samples"]["train"] == 1
 
 Whatever a case expects, no command may end by a signal or by an error of Lua, print control characters, or name an option that
-it does not take: a cure that cannot be typed is none. `python3 FILE.py NAME...` runs those cases alone and shows what was
+it does not take. A cure that an error has in parentheses, as in "(--set reader.drop_last=false)", is typed: the command must not
+say the same again. `python3 FILE.py NAME...` runs those cases alone and shows what was
 printed; --keep leaves the folders.
 """
 import concurrent.futures
@@ -115,15 +116,26 @@ class Case:
         assert not unknown, f"names {', '.join(sorted(unknown))}, which the command does not take\n{r}"
         return r
 
-    def run(self, line, status=0, says=(), lacks=()):
+    def run(self, line, status=0, says=(), lacks=(), cure=True):
         """... and what a command must say, on either stream, and must not. A word is a text, or a compiled pattern."""
         r = self.spcore(line)
         assert r.status == status, f"status {status} is expected\n{r}"
+        if status and cure:
+            self.cure(r)
         for words, there in ((says, True), (lacks, False)):
             for word in [words] if isinstance(words, (str, re.Pattern)) else words:
                 found = word.search(r.text) is not None if isinstance(word, re.Pattern) else word in r.text
                 assert found == there, f"{'lacks' if there else 'says'} '{word if isinstance(word, str) else word.pattern}'\n{r}"
         return r
+
+    def cure(self, r):
+        """Types what an error proposes. `N` and the like stand for what only the user knows."""
+        for cure in re.findall(r"\((--set '[^']*'|--[a-z-]+(?:[ =][^\s()]+)?)\)", r.err):
+            if re.search(r"[= ]'?[A-Z.]+'?$", cure):
+                continue
+            after = self.spcore(f"{r.line} {cure}")
+            same = set(r.err.splitlines()) & set(after.err.splitlines())
+            assert not any(cure in line for line in same), f"{cure} cures nothing\n{r}{after}"
 
     def json(self, line, status=0):
         """The document that `spcore LINE --json` prints."""

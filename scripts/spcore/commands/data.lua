@@ -8,14 +8,14 @@ local sys = require "spcore.sys"
 local words = require "spcore.words"
 
 local opt = sp.args({
-  target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class" } },
-  val = { "", "another folder of that layout, which holds the samples for validation" },
-  classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0 },
+  target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class" }, sets = "reader.target" },
+  val = { "", "another folder of that layout, which holds the samples for validation", sets = "reader.val_path" },
+  classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0, sets = "reader.classes" },
   check = { false, "read every file, name each that is wrong, and say which sizes and labels there are" },
   json = { false, "print one JSON document" },
 }, {
   rest = "DIR", doc = "Says what a folder of data holds: layout, splits, classes, and what is left out.",
-  only = { "orient", "workers", "plugin", "debug" },
+  only = { "orient", "workers", "plugin", "set", "debug" },
 })
 
 if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "a folder of data is wanted; --help says more" or "one folder at a time") end
