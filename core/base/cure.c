@@ -95,8 +95,7 @@ void sp_cure_words(char *text, size_t size, const char *stage) {
     const char *end = strchr(open + 1, '`');
     if (!end) break;
     sp_sb_putf(&sb, "%.*s", (int)(open - at), at);
-    if (!put_cure(&sb, stage, open + 1, (size_t)(end - open - 1)))
-      sp_sb_putf(&sb, "%.*s", (int)(end + 1 - open), open);
+    if (!put_cure(&sb, stage, open + 1, (size_t)(end - open - 1))) sp_sb_putf(&sb, "%.*s", (int)(end + 1 - open), open);
     at = end + 1;
   }
   if (at != text && !sb.broken) {

@@ -40,6 +40,7 @@ options.common = {
   workers = { 0, "threads that read data", default = "2; on a GPU as many as --threads, but at least 2 and at most 4",
     min = 0, max = 1024, groups = "reading graph", resume = "session" },
   orient = { true, "images and masks are turned upright as EXIF says; --no-orient: as they are stored", groups = "reading graph",
+    sets = "reader.orient",
     more = "Images and masks stay as they are stored, whatever the EXIF orientation in their files says: for masks that "
       .. "were drawn on such pixels. Predictions with the run's weights read images in the same way." },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.01, max = 3600, value = "SECONDS",

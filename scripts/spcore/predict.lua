@@ -60,7 +60,7 @@ function predict.args(script, spec, doc)
     choices = { "full", "scaled" },
   }
   spec.orient = { true, "images are turned upright as EXIF says; --no-orient: as they are stored",
-    default = "as the run was trained" }
+    default = "as the run was trained", sets = "image_requests.orient" }
   spec.batch = { 8, "images a step", min = 1, max = 1024 }
   local opt = args.parse(spec, {
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,

@@ -44,7 +44,7 @@ page_options() {
 }
 
 # Options that begin a line of help.
-help_options() { sed -n 's/^  *\(--[a-z][a-z-]*\).*/\1/p'; }
+help_options() { sed -n 's/^ \{1,2\}\(--[a-z][a-z-]*\).*/\1/p'; }
 
 "$spcore" --help >"$dir/help" || { echo "FAIL: spcore --help"; exit 1; }
 sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p' "$dir/help" >"$dir/program"

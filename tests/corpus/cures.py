@@ -47,5 +47,43 @@ def set_values(c):
     c.run("data d --set reader.layout=nosuch", 1, "layout")
 
 
+@case
+def large_image(c):
+    "an image of more pixels than max_pixels"
+    pairs(c, "d", 8)
+    r = c.run(TRAIN + " --set reader.max_pixels=63", 1, "8 x 8 pixels, and max_pixels is 63; max_pixels = 64 (--set reader.max_pixels=64)")
+    c.run("data d --check --set reader.max_pixels=63", 1, "(--set reader.max_pixels=64)")
+
+
+@case
+def broken_files(c):
+    "more broken files than max_bad"
+    pairs(c, "d", 20)
+    for k in range(5):
+        c.write(f"d/images/{k}.png", "not an image")
+    c.run(TRAIN.replace("--steps 1", "--steps 5") + " --set reader.max_bad=2", 1, "3 broken files, and max_bad is 2; max_bad = 19 (")
+
+
+@case
+def no_classes_txt(c):
+    "masks without classes.txt"
+    pairs(c, "d", 8)
+    c.run("data d --classes 3", 1, "classes = 3, but d/classes.txt names 2")
+    os.remove(c.path("d/classes.txt"))
+    c.run(TRAIN, 1, "how many classes does d have? Give classes = N (--classes N)")
+    c.run("data d", 1, "classes = N (--classes N)")
+    c.run("data d --classes 2")
+
+
+@case
+def label_too_large(c):
+    "a CSV label that would make more classes than is likely"
+    c.image("0.png")
+    c.image("1.png")
+    c.write("d.csv", "file,label\n0.png,0\n1.png,7000000\n")
+    c.run("data d.csv", 1, "classes = 7000001 (--classes 7000001)")
+    c.run("data d.csv --classes 5", 1, "label 7000000, but there are 5 classes (0 to 4): correct it, or give classes = 7000001 (")
+
+
 if __name__ == "__main__":
     main()

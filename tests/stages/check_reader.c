@@ -207,7 +207,7 @@ START_TEST(test_orient) {
   if_write("masks/a.png", if_png(labels, 4, 6, PNG_COLOR_TYPE_GRAY, 8, 0));
   t = reader("classes = 2, size = {4, 6}", 1);
   read_from(t, 0, 1);
-  says(t, SP_E_DATA, "the image was turned by its EXIF orientation, orient = false (--no-orient) leaves it as it is stored");
+  says(t, SP_E_DATA, "the image was turned by its EXIF orientation, orient = false leaves it as it is stored");
   spt_free(t);
   t = reader("classes = 2, size = {6, 4}, orient = false", 1);
   read_from(t, 0, 1);
@@ -386,7 +386,7 @@ START_TEST(test_max_bad) {
   spt_free(t);
   t = reader("size = 20, classes = 5, max_bad = 3, workers = 1", 12);
   read_from(t, 0, 12);
-  says(t, SP_E_DATA, "4 broken files, more than max_bad = 3, the last: ");
+  says(t, SP_E_DATA, "4 broken files, and max_bad is 3; max_bad = ");
   says(t, SP_E_DATA, "images/e04.png: the file ends too early");
   spt_free(t);
   t = reader("size = 20, classes = 5, max_bad = 0, workers = 1", 12); /* none is to be counted */
@@ -404,7 +404,7 @@ START_TEST(test_all_broken) {
   truncate_file("images/b.png", 50);
   spt *t = reader("size = 9, classes = 5", 1);
   read_from(t, 0, 1);
-  says(t, SP_E_DATA, "are broken too; look at the files");
+  says(t, SP_E_DATA, "are broken too; the last: ");
   spt_free(t);
 }
 END_TEST
@@ -436,7 +436,7 @@ START_TEST(test_folder_refused) {
   spt_free(t);
   if_pair("a", 4, 4, 0);
   t = reader("size = 4", 1);
-  says(t, SP_E_INVALID, "Give the parameter classes, or put ");
+  says(t, SP_E_INVALID, "Give classes = N, or put ");
   spt_free(t);
   classes_txt();
   t = reader("size = 4, classes = 7", 1);

@@ -205,7 +205,7 @@ START_TEST(test_csv_of_numbers) {
   holds(t, 2, want);
   refuses(
       classes("csv", "classes = 7", 1), SP_E_DATA,
-      "labels.csv line 2, column 2 (label): label 7, but there are 7 classes (0 to 6): correct it, or give a larger ");
+      "labels.csv line 2, column 2 (label): label 7, but there are 7 classes (0 to 6): correct it, or give classes = 8");
 }
 END_TEST
 

@@ -91,10 +91,14 @@ int im_take(im_decoder *d, const void *data, size_t bytes) {
 
 int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels) {
   if (w < 1 || h < 1) return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels", w, h);
-  if (w > max_pixels / h)
-    return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels, more than max_pixels = %" PRId64, w,
-                  h, max_pixels);
-  return SP_OK;
+  if (w <= max_pixels / h) return SP_OK;
+  if (w > IM_MOST_PIXELS / h)
+    return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels; at most %d are possible", w, h,
+                  IM_MOST_PIXELS);
+  return im_say(d, IM_BROKEN,
+                "its header says %" PRId64 " x %" PRId64 " pixels, and max_pixels is %" PRId64 "; `max_pixels = %" PRId64
+                "` reads it",
+                w, h, max_pixels, w * h);
 }
 
 /* ---- pixels as they are ---- */

@@ -62,6 +62,8 @@ typedef struct im_scaler {
 } im_scaler;
 void im_scaler_free(im_scaler *s);
 
+#define IM_MOST_PIXELS (1 << 30) /* of an image, whatever max_pixels says */
+
 /* How a picture of w x h gets another size: as it is, its middle alone, or all of it within a border. */
 enum { IM_SQUASH, IM_CROP, IM_PAD };
 #define IM_FITS \

@@ -31,7 +31,7 @@
   {.name = "workers", .type = SP_PARAM_INT, .offset = at, .idef = 2, .imin = 1, .imax = 64, .doc = words}
 #define IM_MAX_PIXELS_ROW(at, words)                                                                              \
   {                                                                                                               \
-    .name = "max_pixels", .type = SP_PARAM_INT, .offset = at, .idef = 64 << 20, .imin = 1, .imax = 1 << 30,       \
+    .name = "max_pixels", .type = SP_PARAM_INT, .offset = at, .idef = 64 << 20, .imin = 1, .imax = IM_MOST_PIXELS, \
     .unit = "px", .doc = words                                                                                    \
   }
 

@@ -122,8 +122,8 @@ static int open_original(iw_worker *w, const iw_params *p, const char *path, con
   else if (!rc) rc = im_size(&w->decoder, &v->w, &v->h);
   if (rc) return say(w, rc > 0 ? SP_E_DATA : rc, "%.700s: %s", path, w->decoder.why);
   if (v->w > p->max_pixels / v->h)
-    return say(w, SP_E_DATA, "%.700s: %d x %d pixels are more than max_pixels = %" PRId64, path, v->w, v->h,
-               p->max_pixels);
+    return say(w, SP_E_DATA, "%.700s: %d x %d pixels, and max_pixels is %" PRId64 "; `max_pixels = %" PRId64 "` takes it", path,
+               v->w, v->h, p->max_pixels, (int64_t)v->w * v->h);
   if (*p->overlays) v->rgb = w->original.p;
   return SP_OK;
 }

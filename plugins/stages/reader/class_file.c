@@ -202,7 +202,7 @@ static int check_number(sp_ctx *ctx, const rd_self *self, const char *dir, const
                            f->n);
   if (!f->n && !given)
     return ctx->host->fail(ctx, SP_E_INVALID,
-                           "how many classes does %s have? Give the parameter classes, or put %s/classes.txt there, "
+                           "how many classes does %s have? Give `classes = N`, or put %s/classes.txt there, "
                            "one name a line",
                            self->p->path, dir);
   if (f->n && given && f->n != given)

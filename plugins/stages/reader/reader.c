@@ -97,10 +97,11 @@ static int check_names(sp_ctx *ctx, const rd_self *self) {
   int line = 1;
   for (const char *p = self->class_names; p && *p; line += *p++ == '\n')
     if (*p != '\n' && ((unsigned char)*p < ' ' || *p == 127))
-      return ctx->host->fail(ctx, SP_E_DATA,
-                             "%s: the name of class %d has the control character 0x%02x: take it out of classes.txt, or rename "
-                             "what the class is named after",
-                             self->p->path, line, (unsigned)(unsigned char)*p);
+      return ctx->host->fail(
+          ctx, SP_E_DATA,
+          "%s: the name of class %d has the control character 0x%02x: take it out of classes.txt, or rename "
+          "what the class is named after",
+          self->p->path, line, (unsigned)(unsigned char)*p);
   return SP_OK;
 }
 
@@ -121,8 +122,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[6] = (sp_attr){
       .name = "files", .value = self->table ? (double)self->total : 0, .item = self->table ? file_item : NULL};
   self->attrs[7] = (sp_attr){.name = "digest", .value = self->table ? 2 : 0, .item = self->table ? rd_digest : NULL};
-  self->attrs[8] = (sp_attr){
-      .name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
+  self->attrs[8] =
+      (sp_attr){.name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
   return SP_OK;
 }
 
@@ -211,14 +212,17 @@ static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index)
   if (self->p->max_bad == 0) return SP_E_DATA; /* `why` says it all */
   char last[IM_WORDS];
   memcpy(last, w->why, sizeof last);
-  return rd_fail(w, SP_E_DATA, "%d broken files, more than max_bad = %" PRId64 ", the last: %.700s", n,
-                 self->p->max_bad, last);
+  return rd_fail(w, SP_E_DATA,
+                 "%d broken files, and max_bad is %" PRId64 "; `max_bad = %" PRIu64
+                 "` replaces each by another sample; the last: %.700s",
+                 n, self->p->max_bad, self->length, last);
 }
 
 /* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. *origin: which of the whole
  * set it is. */
 static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
   uint64_t try = at;
+  char last[IM_WORDS] = "";
   for (uint32_t k = 0; k <= RD_REPLACEMENTS; k++) {
     uint64_t index = self->list[try];
     if (!__atomic_load_n(&self->broken[index], __ATOMIC_RELAXED)) {
@@ -227,12 +231,14 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
       *origin = (int32_t)index;
       if (!rc && w->remarks) rd_tell_remarks(ctx, self, w, index);
       if (rc != IM_BROKEN) return rc;
+      memcpy(last, w->why, sizeof last);
       if ((rc = note_broken(ctx, self, w, index))) return rc;
     }
     try = sp_rng_below(sp_rng(self->key, at, k).v[0], (uint32_t)self->length);
   }
-  return rd_fail(w, SP_E_DATA, "%s: %d samples that were to replace broken ones are broken too; look at the files",
-                 *self->p->path ? self->p->path : "files", RD_REPLACEMENTS);
+  if (!*last) snprintf(last, sizeof last, "spcore data --check names all");
+  return rd_fail(w, SP_E_DATA, "%s: %d samples that were to replace broken ones are broken too; the last: %.700s",
+                 *self->p->path ? self->p->path : "files", RD_REPLACEMENTS, last);
 }
 
 /* Sample `at` of the split, whatever it is: what is wrong is told, and its place stays empty. */

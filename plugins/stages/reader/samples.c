@@ -63,7 +63,7 @@ static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, i
   rd_name(self->table, &s->mask, mask, sizeof mask);
   rd_remark(w, RD_TURNED,
             "%s is %s as its EXIF orientation says, its mask %s has none and stays as it is: if masks were drawn on images "
-            "that were not turned, give orient = false (--no-orient)",
+            "that were not turned, give `orient = false`",
             image, ways[way - 2], mask);
 }
 
@@ -87,7 +87,7 @@ static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int
                  "%s is %d x %d pixels, but its mask %s is %d x %d (width x height); they must be equal%s", image, iw,
                  ih, mask, mw, mh,
                  turned && iw == mh && ih == mw
-                     ? "; the image was turned by its EXIF orientation, orient = false (--no-orient) leaves it as it is stored"
+                     ? "; the image was turned by its EXIF orientation, `orient = false` leaves it as it is stored"
                      : "");
 }
 

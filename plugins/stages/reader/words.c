@@ -71,12 +71,12 @@ static int too_large(const numbering *n, size_t i) {
   if (n->l->p->classes)
     return ctx->host->fail(ctx, SP_E_DATA,
                            "%s: label %s, but there are %" PRId64 " classes (0 to %" PRId64
-                           "): correct it, or give a larger number of classes",
-                           place, word, n->l->p->classes, n->l->p->classes - 1);
+                           "): correct it, or give `classes = %" PRId64 "`",
+                           place, word, n->l->p->classes, n->l->p->classes - 1, n->class_of[i] + 1);
   return ctx->host->fail(ctx, SP_E_DATA,
-                         "%s: label %s would make more than %d classes; where there are so many, say so by the "
-                         "parameter classes",
-                         place, word, RD_MOST_CLASSES);
+                         "%s: label %s would make more than %d classes; if there are so many, give `classes = %" PRId64
+                         "`",
+                         place, word, RD_MOST_CLASSES, n->class_of[i] + 1);
 }
 
 /* The words are numbers: the largest says how many classes there are, unless the parameter does. */
