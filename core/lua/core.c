@@ -3,6 +3,7 @@
 #include "lua/core.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include <spcore/checksum.h>
@@ -71,6 +72,13 @@ static int core_set_threads(lua_State *L) {
 
 static int core_set_debug(lua_State *L) {
   sp_lua_of(L)->debug = lua_toboolean(L, 1);
+  return 0;
+}
+
+/* only_prints(): what follows is of no use without a reader, so that it ends as other programs do where that goes away */
+static int core_only_prints(lua_State *L) {
+  (void)L;
+  signal(SIGPIPE, SIG_DFL);
   return 0;
 }
 
@@ -317,6 +325,7 @@ static const luaL_Reg core_functions[] = {
     {"set_threads", core_set_threads},
     {"set_debug", core_set_debug},
     {"cure_option", core_cure_option},
+    {"only_prints", core_only_prints},
     {"load_plugin", core_load_plugin},
     {"count_device", core_count_device},
     {"device_name", core_device_name},

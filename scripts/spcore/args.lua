@@ -146,6 +146,7 @@ local function help_of(title, options, own, columns)
 end
 
 local function print_help(options, how)
+  core.only_prints()
   local name, columns = script_name(), sys.isatty "stdout" and sys.width "stdout" or 80
   print(("usage: spcore %s%s [options]%s"):format(command_name() and "" or "run ", name, how.rest and " " .. how.rest or ""))
   if how.doc then print(words.wrap(how.doc, columns, 0)) end
@@ -314,6 +315,7 @@ function args.parse(spec, how)
     opt[name] = option[1]
     if option.list then opt[name] = {} end
   end
+  if command_name() then core.only_prints() end
   local argv, i, plain = core.argv(), 1, false
   while i <= #argv do
     local arg = argv[i]

@@ -268,6 +268,7 @@ local function apply(self)
   self._lanes, self._applied = lanes, true
   local form = core.env().schedule
   if not (form or self._opt.explain) then return end
+  core.only_prints()
   local text = form and schedule.show(self, form) or self._raw:describe()
   if core.env().rank == 0 then io.write(text) end -- the other ranks have the same tasks
   core.exit(0)

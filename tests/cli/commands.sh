@@ -146,5 +146,14 @@ if test -c /dev/full; then
   test $? -eq 1 && grep -q 'standard output: ' "$tmp/err" || { failed=$((failed + 1)); echo "a full disk is not noticed"; }
 fi
 
+# What only prints ends without a word where nobody reads it, as in `| head`: by SIGPIPE, 141. The reader has gone before.
+mkfifo "$tmp/pipe" || exit 99
+for args in 'run train_seg.lua --help' strategies 'data shapes' 'run train_seg.lua --explain' 'schedule train_seg.lua' inspect; do
+  : <"$tmp/pipe" &
+  # shellcheck disable=SC2086
+  { wait $!; "$spcore" $args; } >"$tmp/pipe" 2>"$tmp/err"
+  test $? -eq 141 && test ! -s "$tmp/err" || { failed=$((failed + 1)); echo "spcore $args without a reader:"; cat "$tmp/err"; }
+done
+
 test $failed -eq 0 || echo "$failed failed"
 test $failed -eq 0
