@@ -3,6 +3,7 @@
 -- and not that they are no data for the other one.
 local files = require "spcore.files"
 local sys = require "spcore.sys"
+local text = require "spcore.text"
 
 local function is_dir(path) return sys.kind(path) == "dir" end
 
@@ -32,10 +33,9 @@ end
 
 -- The columns that a .csv file has, as a set.
 local function columns(path)
-  local set, file = {}, path and io.open(path, "rb")
-  local line = file and file:read "l" or ""
-  if file then file:close() end
-  for field in line:gsub("^\u{feff}", ""):lower():gmatch "[^,\r]+" do set[field:match '^%s*"?(.-)"?%s*$'] = true end
+  local set = {}
+  local line = path and text.lines(path)() or ""
+  for field in line:lower():gmatch "[^,]+" do set[text.trim(field):match '^"?(.-)"?$'] = true end
   return set
 end
 

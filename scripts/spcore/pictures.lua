@@ -3,6 +3,7 @@
 local core = require "spcore.core"
 local files = require "spcore.files"
 local sys = require "spcore.sys"
+local text = require "spcore.text"
 local words = require "spcore.words"
 
 local endings = "*.jpg|jpeg|png|webp|tif|tiff"
@@ -28,16 +29,11 @@ end
 
 -- The same of a file with a path on each line, "-": of the standard input; how many there are nobody knows.
 local function list(path)
-  local file, why = io.stdin, nil
-  if path ~= "-" then file, why = io.open(path, "r") end
-  if not file then core.fail(why) end
+  local next_line = text.lines(path)
   return function()
-    local line, failed
-    repeat
-      line, failed = file:read "l"
-      line = line and line:gsub("\r$", "")
-    until line ~= ""
-    if failed then core.fail(("%s: %s"):format(path, failed)) end
+    local line
+    repeat line = next_line() until line ~= ""
+    if line and line:find("\\", 1, true) and not sys.kind(line) then line = line:gsub("\\", "/") end -- as Windows writes paths
     return line
   end
 end

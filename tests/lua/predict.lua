@@ -31,7 +31,7 @@ t.eq(#names, 22)
 t.ok(sys.kind(at .. "/masks/masks/00001_2.png") == "file")
 
 t.eq(t.read(at .. "/masks/bad.txt"), ([[
-photos/images/bad.jpg: neither JPEG nor PNG, nor WebP or TIFF, by its first bytes
+photos/images/bad.jpg: neither JPEG nor PNG, nor another format that is read: it is text: "no picture"
 missing.png: No such file or directory
 ]]))
 os.remove(at .. "/photos/images/bad.jpg")

@@ -77,7 +77,7 @@ START_TEST(test_images) {
   static const struct {
     int channels, planar;
     const char *shape;
-  } forms[] = {{3, 0, "3, 4, 6, 3"}, {3, 1, "3, 3, 4, 6"}, {1, 0, "3, 4, 6"}};
+  } forms[] = {{3, 0, "3, 4, 6, 3"}, {3, 1, "3, 3, 4, 6"}, {1, 0, "3, 4, 6"}, {1, 0, "3, 4, 6, 1"}, {1, 0, "3, 1, 4, 6"}};
   put("labels", "|u1", "3,", "\1\0\1", 3);
   for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
     put_images("images", 3, forms[f].channels, forms[f].planar, forms[f].shape);
@@ -106,6 +106,16 @@ START_TEST(test_masks) {
     ck_assert_mem_eq(mask_of(t, i), masks + i * ROW, ROW);
   }
   spt_free(t);
+  static const char *const forms[][2] = {{"|u1", "2, 4, 6, 1"}, {"|u1", "2, 1, 4, 6"}, {"|b1", "2, 4, 6"}};
+  for (size_t f = 0; f < SP_ARRAY(forms); f++) {
+    if (*forms[f][0] == '|' && forms[f][0][1] == 'b')
+      for (int k = 0; k < 2 * ROW; k++) masks[k] &= 1;
+    put("masks", forms[f][0], forms[f][1], masks, sizeof masks);
+    t = reader("classes = 5", 2);
+    make(t, 0, 2);
+    ck_assert_mem_eq(mask_of(t, 1), masks + ROW, ROW);
+    spt_free(t);
+  }
   masks[ROW + 9] = 5;
   put("masks", "|u1", "2, 4, 6", masks, sizeof masks);
   t = reader("classes = 5", 2);
@@ -193,10 +203,11 @@ START_TEST(test_types_refused) {
        "set/images.npy holds 2 x 4 x 6 x 3 of float32; images are uint8: save array.astype(\"uint8\")"},
       {"<i4", "2, 4, 6, 3", "of int32; images are uint8"},
       {"|b1", "2, 4, 6", "2 x 4 x 6 of bool; images are uint8"},
-      {"<U3", "2, 4, 6", "of other type; images are uint8"},
-      {"|u1", "2, 4, 6, 4", "holds 2 x 4 x 6 x 4 of uint8; N x H x W x 3, N x 3 x H x W or N x H x W are read"},
-      {"|u1", "2, 24", "holds 2 x 24 of uint8; N x H x W x 3"},
-      {"|u1", "2, 3, 6, 3", "that is N x H x W x 3 as well as N x 3 x H x W"},
+      {"<U3", "2, 4, 6", "its elements are texts"},
+      {"|u1", "2, 4, 6, 4", "holds 2 x 4 x 6 x 4 of uint8; N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read"},
+      {"|u1", "2, 24", "holds 2 x 24 of uint8; N x H x W x C"},
+      {"|u1", "2, 3, 6, 3", "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels"},
+      {"|u1", "2, 3, 6, 1", "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels"},
       {"|u1", "0, 4, 6", "a row must be a picture"},
       {"|u1", "2, 0, 6", "a row must be a picture"},
   };
@@ -210,7 +221,7 @@ START_TEST(test_types_refused) {
 END_TEST
 
 START_TEST(test_partners_refused) {
-  uint8_t zeros[8 * ROW] = {0};
+  uint8_t zeros[10 * ROW] = {0};
   put_images("images", 2, 3, 0, "2, 4, 6, 3");
   refused(CLASS, SP_E_NOTFOUND, "set/labels.npy is missing, which target = \"class\" wants beside images.npy");
   refused("classes = 2", SP_E_NOTFOUND, "set/masks.npy is missing");
@@ -227,7 +238,11 @@ START_TEST(test_partners_refused) {
   refused("classes = 2", SP_E_DATA, "set/masks.npy holds ");
   put("masks", "|u1", "2, 6, 4", zeros, sizeof zeros);
   refused("classes = 2", SP_E_DATA,
-          "holds 2 x 6 x 4 of uint8; masks are uint8 (save array.astype(\"uint8\")), and these 2 x 4 x 6");
+          "holds 2 x 6 x 4 of uint8; masks are uint8 or bool (save array.astype(\"uint8\")), and these 2 x 4 x 6");
+  put("masks", "|u1", "2, 5, 4, 6", zeros, sizeof zeros);
+  refused("classes = 2", SP_E_DATA, "of planes for each class (one-hot) save the argmax over these");
+  put("labels", "|u1", "2, 4", zeros, 8);
+  refused(CLASS, SP_E_DATA, "of a column for each class (one-hot) save array.argmax(1)");
 }
 END_TEST
 
@@ -238,7 +253,11 @@ START_TEST(test_headers_refused) {
       {"{'descr': '|u1', 'fortran_order': True, 'shape': (2, 4, 6), }",
        "its elements lie in Fortran's order; save it from "
        "numpy.ascontiguousarray(array)"},
-      {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (2, 4, 6), }", "its elements are records"},
+      {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (2, 4, 6), }", "its elements are records; save each field"},
+      {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "it holds objects (a pickle of Python), as of rows of"},
+      {"{'descr': '<U3', 'fortran_order': False, 'shape': (2,), }", "its elements are texts; save numbers"},
+      {"{'descr': '|S3', 'fortran_order': False, 'shape': (2,), }", "its elements are texts; save numbers"},
+      {"{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2,), }", "its elements are times; save numbers"},
       {"{'descr': '|u1', 'fortran_order': False, }", "its header is damaged"},
       {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 6), 'shape': (2, 4, 6)}", "its header is damaged"},
       {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4, 6", "its header is damaged"},
@@ -267,7 +286,9 @@ START_TEST(test_headers_refused) {
   if_put("set/images.npy", "\x93NUMPX\1\0\0\0{", 11);
   refused(CLASS, SP_E_DATA, "set/images.npy: it is no .npy file by its first bytes");
   if_put("set/images.npy", "", 0);
-  refused(CLASS, SP_E_DATA, "set/images.npy: it is no .npy file by its first bytes");
+  refused(CLASS, SP_E_DATA, "set/images.npy: it is no .npy file by its first bytes: the file is empty");
+  if_put("set/images.npy", "PK\3\4\24\0\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.npy", 35);
+  refused(CLASS, SP_E_DATA, "set/images.npy: it is no .npy file by its first bytes: it is a NumPy archive (.npz)");
 }
 END_TEST
 

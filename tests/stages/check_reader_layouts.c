@@ -239,7 +239,7 @@ START_TEST(test_csv_refused) {
       {"file,label\nin/a.png,x\nin/z.png,x\n", "line 3, column 1 (file): "},
       {"file,label\nin/a.png,x\nin/z.png,x\n", "csv/in/z.png: No such file or directory; files are looked for from "},
       {"file,label\n,x\n", "line 2, column 1 (file): it is empty"},
-      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty, or too long, or has a line break; write "},
+      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no UTF-8; write "},
       {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it is empty, or too long, or has a line break"},
       {"file,label\nin/a.png\n", "line 2: 1 fields, but the header has 2; put fields with commas in quotes"},
       {"a,file,label\n\"1\n2\",in/a.png,x\n\"1\",in/a.png,x,\n", "line 4: 4 fields, but the header has 3"},
@@ -256,12 +256,18 @@ START_TEST(test_csv_refused) {
     refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, bad[i].words);
   }
   if_put("csv/labels.csv", "file,label\nin/a\0png,x\n", 22);
-  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "line 2, column 1: a byte 0: this is no text");
+  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "labels.csv: line 2: a byte 0: this is no text");
   if_put("csv/labels.csv",
          "\xFF\xFE"
          "f\0",
          4);
-  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "labels.csv: this is UTF-16; save it as UTF-8");
+  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "labels.csv line 1: no column 'file'");
+  text("csv/labels.csv", "file,label\nin/a.png,x\xE9\n");
+  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no");
+  text("csv/classes.txt", "caf\xE9\n");
+  text("csv/labels.csv", "file,label\nin/a.png,x\n");
+  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "classes.txt line 1: the byte 0xe9 is no UTF-8, of Latin-1 perhaps");
+  unlink(if_path("csv/classes.txt"));
   text("csv/labels.csv", "file,label,split\nin/a.png,x,train\nout/a.png,x,val\n");
   refuses(classes("csv", "val_fraction = 0.5", 1), SP_E_INVALID, "csv has a column split, which says what is for ");
   text("csv/classes.txt", "y\nz");

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../what/what.h"
 #include "formats.h"
 
 void *im_reserve(im_buf *b, size_t bytes) {
@@ -162,7 +163,9 @@ static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h)
     if (f->orientation) d->orientation = f->orientation(d->file.p, d->size);
     return f->decode(d, max_pixels, px, w, h);
   }
-  return im_say(d, IM_BROKEN, "neither JPEG nor PNG, nor WebP or TIFF, by its first bytes");
+  char what[WHAT_WORDS];
+  what_is(d->file.p, d->size, what);
+  return im_say(d, IM_BROKEN, "neither JPEG nor PNG, nor another format that is read%s%s", *what ? ": " : "", what);
 }
 
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
@@ -173,7 +176,11 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   begin(d);
   if (d->raw.w) return raw_pixels(d, max_pixels, px, 1, w, h);
-  if (!is_png(d)) return im_say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be");
+  if (!is_png(d)) {
+    char what[WHAT_WORDS];
+    what_is(d->file.p, d->size, what);
+    return im_say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be%s%s", *what ? ": " : "", what);
+  }
   d->orientation = im_png_orientation(d->file.p, d->size);
   int rc = im_png(d, max_pixels, px, 1, w, h);
   return rc ? rc : im_turn(d, px, w, h, 1);

@@ -8,6 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "../what/what.h"
 #include "tar_impl.h"
 
 #ifdef HAVE_ARCHIVE
@@ -62,8 +63,12 @@ typedef struct walk {
 
 static int damaged(walk *w, const char *why) {
   const char *path = w->t->path;
-  if (!*w->last && !w->tape->failed)
-    return w->ctx->host->fail(w->ctx, SP_E_DATA, "%s is no tar, or its first header is damaged", path);
+  char what[WHAT_WORDS];
+  if (!*w->last && !w->tape->failed) {
+    int known = what_is_file(path, what) && !strstr(what, "compressed by");
+    return w->ctx->host->fail(w->ctx, SP_E_DATA, "%s is no tar, or its first header is damaged%s%s", path,
+                              known ? ": " : "", known ? what : "");
+  }
   return w->ctx->host->fail(w->ctx, SP_E_DATA, "%s, behind %s: %s", path, *w->last ? w->last : "its beginning", why);
 }
 

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../kits/what/what.h"
+
 #define MOST_HEADER 65536 /* bytes; NumPy's have some hundred */
 
 /* ---- bytes ---- */
@@ -86,7 +88,18 @@ static int string(text *t, char *to, size_t size) {
 static int dtype(text *t, rd_array *a) {
   char d[16], *end;
   if (!string(t, d, sizeof d)) {
-    t->why = "its elements are records";
+    t->why = "its elements are records; save each field as an array of its own";
+    return 0;
+  }
+  if (d[0] && d[1] == 'O') {
+    t->why = "it holds objects (a pickle of Python), as of rows of unequal shapes: give all one shape and type, and save "
+             "it with numpy.save(path, numpy.stack(rows), allow_pickle=False)";
+    return 0;
+  }
+  if (d[0] && strchr("USVmM", d[1] ? d[1] : '-')) {
+    t->why = d[1] == 'V'                ? "its elements are records; save each field as an array of its own"
+             : strchr("mM", d[1])       ? "its elements are times; save numbers, array.astype(\"int64\")"
+                                        : "its elements are texts; save numbers, and the names in classes.txt, one a line";
     return 0;
   }
   long item = strchr("<>|=", d[0]) && d[0] && d[1] ? strtol(d + 2, &end, 10) : 0;
@@ -148,8 +161,13 @@ static const char *read_header(rd_array *a, int64_t size, char *words, size_t n_
   static const char magic[] = "\x93NUMPY";
   uint8_t first[12];
   char header[MOST_HEADER + 1];
-  if (size < 10 || rd_array_read(a, 0, first, 10) || memcmp(first, magic, 6))
-    return "it is no .npy file by its first bytes";
+  if (size < 10 || rd_array_read(a, 0, first, 10) || memcmp(first, magic, 6)) {
+    char what[WHAT_WORDS], bytes[WHAT_BYTES];
+    size_t n = size < WHAT_BYTES ? (size_t)size : WHAT_BYTES;
+    int known = !rd_array_read(a, 0, bytes, n) && what_is(bytes, n, what);
+    snprintf(words, n_words, "it is no .npy file by its first bytes%s%s", known ? ": " : "", known ? what : "");
+    return words;
+  }
   if (first[6] < 1 || first[6] > 3) {
     snprintf(words, n_words, "it is of version %d.%d, those from 1 to 3 are read", first[6], first[7]);
     return words;

@@ -57,16 +57,19 @@ static int refuse(sp_ctx *ctx, const char *path, const rd_array *a, const char *
 static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
   const rd_array *a = &r->array;
   const int64_t *s = a->shape;
-  int last = a->ndim == 4 && s[3] == 3, first = a->ndim == 4 && s[1] == 3;
+  int last = a->ndim == 4 && (s[3] == 3 || s[3] == 1), first = a->ndim == 4 && (s[1] == 3 || s[1] == 1);
   if (a->type != 'u' || a->item != 1)
     return refuse(ctx, path, a,
                   "images are uint8: save array.astype(\"uint8\"), or of numbers from 0 to 1 (255 * array).round()"
                   ".astype(\"uint8\")");
   if (last && first)
-    return refuse(ctx, path, a, "that is N x H x W x 3 as well as N x 3 x H x W: save it with H and W other than 3");
+    return refuse(ctx, path, a,
+                  "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels: save it with H and W other than "
+                  "these, or grey as N x H x W");
   if (a->ndim != 3 && !last && !first)
-    return refuse(ctx, path, a, "N x H x W x 3, N x 3 x H x W or N x H x W are read; of RGBA save array[..., :3]");
-  int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->ndim == 3 ? 1 : 3;
+    return refuse(ctx, path, a,
+                  "N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read; of RGBA save array[..., :3]");
+  int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->ndim == 3 ? 1 : s[last ? 3 : 1];
   if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / w)
     return refuse(ctx, path, a, "a row must be a picture, and have 1 GiB at most");
   r->raw = (struct im_raw){(int)w, (int)h, (int)channels, first};
@@ -76,22 +79,26 @@ static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
 static int mask_rows(sp_ctx *ctx, const char *path, rows *r, const rows *images) {
   const rd_array *a = &r->array;
   const struct im_raw *i = &images->raw;
-  char want[200];
+  char want[320];
   snprintf(want, sizeof want,
-           "masks are uint8 (save array.astype(\"uint8\")), and these %" PRId64 " x %d x %d, as the images are",
-           images->array.shape[0], i->h, i->w);
-  if (a->type != 'u' || a->item != 1 || a->ndim != 3 || a->shape[0] != images->array.shape[0] || a->shape[1] != i->h ||
-      a->shape[2] != i->w)
+           "masks are uint8 or bool (save array.astype(\"uint8\")), and these %" PRId64
+           " x %d x %d, as the images are%s",
+           images->array.shape[0], i->h, i->w,
+           a->ndim == 4 ? "; of planes for each class (one-hot) save the argmax over these" : "");
+  int planes = a->ndim == 4 && a->shape[1] == 1; /* N x 1 x H x W; else N x H x W, perhaps x 1 */
+  if ((a->type != 'u' && a->type != 'b') || a->item != 1 || (a->ndim != 3 && (a->ndim != 4 || rd_array_row(a) != (int64_t)i->h * i->w)) ||
+      a->shape[0] != images->array.shape[0] || a->shape[1 + planes] != i->h || a->shape[2 + planes] != i->w)
     return refuse(ctx, path, a, want);
   r->raw = (struct im_raw){i->w, i->h, 1, 0};
   return SP_OK;
 }
 
 static int check_labels(sp_ctx *ctx, const char *path, const rd_array *a, int64_t n) {
-  char want[160];
+  char want[240];
   snprintf(want, sizeof want,
-           "labels are integers (save array.astype(\"int64\")), and these %" PRId64 ", one for each image", n);
-  int is_integer = (a->type == 'u' || a->type == 'i') && a->item <= 8 && !(a->item & (a->item - 1));
+           "labels are integers (save array.astype(\"int64\")), and these %" PRId64 ", one for each image%s", n,
+           a->ndim == 2 && a->shape[1] > 1 ? "; of a column for each class (one-hot) save array.argmax(1)" : "");
+  int is_integer = (a->type == 'u' || a->type == 'i' || a->type == 'b') && a->item <= 8 && !(a->item & (a->item - 1));
   return is_integer && a->ndim >= 1 && a->shape[0] == n && rd_array_row(a) == 1 ? SP_OK : refuse(ctx, path, a, want);
 }
 

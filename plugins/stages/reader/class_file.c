@@ -5,11 +5,12 @@
 #include "class_file.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "../../kits/text/text.h"
 
 #define MAX_BYTES (1 << 20)
 enum { SLOTS = 4 * RD_MAX_COLOURS };
@@ -159,23 +160,24 @@ static int take_lines(job *j) {
                             j->coloured, j->plain);
 }
 
-/* The file's bytes and a 0, on the heap; *text NULL: there is no such file. */
+/* *text: what classes.txt says, on the heap; NULL: there is no such file. */
 static int read_text(sp_ctx *ctx, const char *path, char **text) {
-  FILE *f = fopen(path, "re");
-  if (!f) return errno == ENOENT ? SP_OK : ctx->host->fail(ctx, SP_E_IO, "%s: %s", path, strerror(errno));
-  char *t = malloc(MAX_BYTES + 1);
-  size_t n = t ? fread(t, 1, MAX_BYTES + 1, f) : 0;
-  int rc = SP_OK;
-  if (!t) rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %s", path);
-  else if (ferror(f)) rc = ctx->host->fail(ctx, SP_E_IO, "%s cannot be read", path);
-  else if (n > MAX_BYTES) rc = ctx->host->fail(ctx, SP_E_DATA, "%s has more than %d bytes", path, MAX_BYTES);
-  fclose(f);
-  if (rc) free(t);
-  else {
-    t[n] = 0;
-    *text = t;
+  text_file file;
+  char why[TEXT_WHY];
+  int line = 1, rc = text_read(path, MAX_BYTES, 0, &file, why);
+  if (rc) return ctx->host->fail(ctx, rc, "%s: %s", path, why);
+  if (!file.p) return SP_OK;
+  size_t wrong = text_wrong(file.p, file.n);
+  for (size_t i = 0; i < wrong; i++) line += file.p[i] == '\n';
+  if (wrong < file.n) {
+    rc = ctx->host->fail(ctx, SP_E_DATA, "%s line %d: the byte 0x%02x is no UTF-8, of Latin-1 perhaps; save it as UTF-8", path,
+                         line, (unsigned)(unsigned char)file.p[wrong]);
+    text_free(&file);
+    return rc;
   }
-  return rc;
+  file.p[text_plain_blanks(file.p, file.n)] = 0;
+  *text = file.p;
+  return SP_OK;
 }
 
 int rd_read_classes(sp_ctx *ctx, const char *dir, rd_class_file *out) {

@@ -112,15 +112,28 @@ static int take_header(job *j) {
 
 static const char *field(const job *j, int column) { return rd_csv_field(&j->csv, j->at[column]); }
 
+/* Windows writes '\\' between folders; here it may be part of a name. */
+static void straighten(char *name) {
+  for (char *p = name; (p = strchr(p, '\\'));) *p = '/';
+}
+
+/* From the .csv file's folder on. Returns less than 0 where there is no room for it. */
+static int path_of(const job *j, const char *name, char to[4096]) {
+  int absolute = *name == '/';
+  return snprintf(to, 4096, "%s%s%s", absolute ? "" : j->dir, absolute ? "" : "/", name) < 4096 ? 0 : -1;
+}
+
 /* The file of a column: it has to be there. */
 static int take_file(job *j, int column, rd_ref *ref) {
   rd_table *t = j->l->t;
-  const char *name = field(j, column), *slash = strrchr(name, '/');
+  char *name = j->csv.text + j->csv.begin[j->at[column]];
   char path[4096], folder[4096], words[4500];
   if (!*name) return complain(j, column, "it is empty", "write the path of a file, from this one's folder on");
-  int absolute = *name == '/';
-  if (snprintf(path, sizeof path, "%s%s%s", absolute ? "" : j->dir, absolute ? "" : "/", name) >= (int)sizeof path)
-    return complain(j, column, "the path is too long", "4095 bytes are possible");
+  if (path_of(j, name, path)) return complain(j, column, "the path is too long", "4095 bytes are possible");
+  if (access(path, R_OK) && strchr(name, '\\')) {
+    straighten(name);
+    path_of(j, name, path);
+  }
   if (access(path, R_OK)) {
     snprintf(words, sizeof words, "%s: %s", path, strerror(errno));
     return complain(j, column, words, "files are looked for from the .csv file's folder on");
@@ -131,8 +144,8 @@ static int take_file(job *j, int column, rd_ref *ref) {
   uint32_t added = (uint32_t)source;
   if (source < 0 || (source == (int64_t)t->n_sources && rd_add_source(t, RD_FILES, folder, &added)))
     return rd_no_memory(j->l);
-  name = slash ? slash + 1 : name;
-  return rd_set_file(t, ref, added, name, strlen(name)) ? rd_no_memory(j->l) : SP_OK;
+  const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+  return rd_set_file(t, ref, added, last, strlen(last)) ? rd_no_memory(j->l) : SP_OK;
 }
 
 static int take_label(job *j, rd_sample *s) {
@@ -142,7 +155,7 @@ static int take_label(job *j, rd_sample *s) {
            j->at[VALUE_COLUMN] + 1);
   int rc = rd_add_word(&j->labels, text, strlen(text), where, &s->label);
   if (rc == SP_E_DATA)
-    return complain(j, VALUE_COLUMN, "it is empty, or too long, or has a line break",
+    return complain(j, VALUE_COLUMN, "it is empty, or too long, or has a line break, or is no UTF-8",
                     "write the name or the number of a class");
   return rc ? rd_no_memory(j->l) : SP_OK;
 }
@@ -164,9 +177,9 @@ static int take_row(job *j, int part) {
   if (j->at[SPLIT_COLUMN] >= 0 && its != part) return SP_OK;
   rd_sample *s = rd_add_sample(l->t);
   if (!s) return rd_no_memory(l);
-  s->key = rd_hash_name(field(j, FILE_COLUMN));
   int rc = take_file(j, FILE_COLUMN, &s->image);
   if (rc) return rc;
+  s->key = rd_hash_name(field(j, FILE_COLUMN));
   return l->t->gives == RD_LABEL ? take_label(j, s) : take_file(j, VALUE_COLUMN, &s->mask);
 }
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * csv_file.c - a file of comma-separated values as RFC 4180 has it: fields in quotes may hold commas, line breaks and
- * doubled quotes; lines end in LF or CR LF; a UTF-8 byte order mark in front is skipped. */
+ * doubled quotes. */
 #include "csv_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_FILE ((size_t)4 << 30)
+#define SNIFF (1 << 16)   /* bytes that show whether a file is such a one */
 #define MAX_ROW (1 << 20) /* bytes of the fields of a row */
 
 enum { FIELD_ENDS, ROW_ENDS }; /* else a status */
@@ -24,18 +27,15 @@ static int failed(rd_csv_file *c, int status, const char *words) {
 }
 
 int rd_csv_open(sp_ctx *ctx, const char *path, rd_csv_file *c) {
+  char why[TEXT_WHY];
   *c = (rd_csv_file){.ctx = ctx, .path = path, .next_line = 1};
-  if (!(c->f = fopen(path, "re"))) return failed(c, SP_E_IO, strerror(errno));
-  unsigned char mark[3] = {0};
-  size_t n = fread(mark, 1, 3, c->f);
-  if (n >= 2 && ((mark[0] == 0xFF && mark[1] == 0xFE) || (mark[0] == 0xFE && mark[1] == 0xFF)))
-    return failed(c, SP_E_DATA, "this is UTF-16; save it as UTF-8");
-  if (n < 3 || memcmp(mark, "\xEF\xBB\xBF", 3)) rewind(c->f);
-  return SP_OK;
+  int rc = text_read(path, MAX_FILE, ctx ? 0 : SNIFF, &c->file, why);
+  if (rc) return failed(c, rc, why);
+  return c->file.p ? SP_OK : failed(c, SP_E_IO, strerror(ENOENT));
 }
 
 void rd_csv_close(rd_csv_file *c) {
-  if (c->f) fclose(c->f);
+  text_free(&c->file);
   free(c->text);
   *c = (rd_csv_file){0};
 }
@@ -55,40 +55,47 @@ static int put(rd_csv_file *c, int byte) {
   return SP_OK;
 }
 
-/* What a byte outside of quotes ends: FIELD_ENDS, ROW_ENDS, or -1: nothing. Takes the LF behind a CR. */
-static int end_at(rd_csv_file *c, int byte) {
-  if (byte == ',') return FIELD_ENDS;
-  if (byte == '\r') {
-    int next = getc_unlocked(c->f);
-    if (next == '\n' || next == EOF) return ROW_ENDS;
-    ungetc(next, c->f);
-  }
-  return byte == '\n' || byte == EOF ? ROW_ENDS : -1;
+/* The next byte of the file, or EOF. */
+static int next_byte(rd_csv_file *c) { return c->at < c->file.n ? (unsigned char)c->file.p[c->at++] : EOF; }
+
+/* What a byte outside of quotes ends: FIELD_ENDS, ROW_ENDS, or -1: nothing. */
+static int end_at(int byte) { return byte == ',' ? FIELD_ENDS : byte == '\n' || byte == EOF ? ROW_ENDS : -1; }
+
+static void skip_blanks(rd_csv_file *c) {
+  while (c->at < c->file.n && (c->file.p[c->at] == ' ' || c->file.p[c->at] == '\t')) c->at++;
 }
 
 /* Behind the first quote. */
 static int quoted(rd_csv_file *c) {
   int64_t lines = 0;
   for (int rc, byte;;) {
-    if ((byte = getc_unlocked(c->f)) == EOF)
+    if ((byte = next_byte(c)) == EOF)
       return complain(c, "the quote that begins here has no end; put one behind the field");
-    if (byte == '"' && (byte = getc_unlocked(c->f)) != '"') {
-      int end = end_at(c, byte);
+    if (byte == '"' && (byte = next_byte(c)) != '"') {
+      if (byte == ' ' || byte == '\t') skip_blanks(c), byte = next_byte(c);
+      int end = end_at(byte);
       if (end < 0) return complain(c, "text behind a closing quote; quotes within a field are doubled");
       c->next_line += lines;
       return end;
     }
-    if (!byte) return complain(c, "a byte 0: this is no text; save it as UTF-8");
     lines += byte == '\n';
     if ((rc = put(c, byte))) return rc;
   }
 }
 
+/* Without the blanks around it. */
 static int plain(rd_csv_file *c, int byte) {
-  for (int rc, end;; byte = getc_unlocked(c->f)) {
-    if ((end = end_at(c, byte)) >= 0) return end;
+  size_t from = c->used;
+  for (int rc, end;; byte = next_byte(c)) {
+    if ((end = end_at(byte)) >= 0) {
+      char *p = c->text + from, *behind = c->text + c->used;
+      if (c->used == from) return end;
+      text_trim(&p, &behind);
+      memmove(c->text + from, p, (size_t)(behind - p));
+      c->used = from + (size_t)(behind - p);
+      return end;
+    }
     if (byte == '"') return complain(c, "a quote within a field without quotes; put the field in quotes and double it");
-    if (!byte) return complain(c, "a byte 0: this is no text; save it as UTF-8");
     if ((rc = put(c, byte))) return rc;
   }
 }
@@ -96,24 +103,24 @@ static int plain(rd_csv_file *c, int byte) {
 static int field(rd_csv_file *c) {
   if (c->n == RD_MAX_COLUMNS) return complain(c, "too many columns; at most 256 are read");
   c->begin[c->n++] = c->used;
-  int byte = getc_unlocked(c->f), end = byte == '"' ? quoted(c) : plain(c, byte), rc = SP_OK;
+  skip_blanks(c);
+  int byte = next_byte(c), end = byte == '"' ? quoted(c) : plain(c, byte), rc = SP_OK;
   if (end >= 0) rc = put(c, 0);
   return rc ? rc : end;
 }
 
 int rd_csv_next(rd_csv_file *c) {
   for (;;) {
-    int byte = getc_unlocked(c->f), end;
+    int byte = next_byte(c), end;
     c->n = 0;
     c->used = 0;
-    if (byte == EOF) return ferror(c->f) ? failed(c, SP_E_IO, "it cannot be read") : SP_OK;
-    ungetc(byte, c->f);
+    if (byte == EOF) return SP_OK;
+    c->at--;
     c->line = c->next_line;
     do end = field(c);
     while (end == FIELD_ENDS);
     if (end != ROW_ENDS) return end;
     c->next_line++;
-    int blank = c->n == 1 && !*c->text && byte != '"';
-    if (!blank) return SP_OK;
+    if (c->used > (size_t)c->n || byte == '"') return SP_OK; /* else only blanks and commas, as spreadsheets leave them */
   }
 }

@@ -3,16 +3,17 @@
 #ifndef SP_PLUGINS_READER_CSV_FILE_H
 #define SP_PLUGINS_READER_CSV_FILE_H
 
-#include <stdio.h>
-
 #include <spcore/plugin.h>
+
+#include "../../kits/text/text.h"
 
 #define RD_MAX_COLUMNS 256
 
 typedef struct rd_csv_file {
   sp_ctx *ctx;
   const char *path;
-  FILE *f;
+  text_file file;
+  size_t at; /* the next byte */
   int64_t line, next_line; /* where the row begins that was read last; behind it; from 1 */
   char *text;              /* its fields, each with a 0 */
   size_t used, cap;

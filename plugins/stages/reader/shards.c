@@ -228,7 +228,7 @@ static int read_label(const shard *s, const member *m, int64_t *id) {
   if ((rc = tar_read(s->tar, m->at, text, (size_t)m->size, why, sizeof why)))
     return ctx->host->fail(ctx, rc, "%s: %s", where, why);
   if ((rc = rd_add_word(s->words, text, (size_t)m->size, where, id)) == SP_E_NOMEM) return no_memory(s);
-  return rc ? ctx->host->fail(ctx, rc, "%s is empty, or no single line; a label is a number, or the name of a class",
+  return rc ? ctx->host->fail(ctx, rc, "%s is empty, or no single line of UTF-8; a label is a number, or the name of a class",
                               where)
             : SP_OK;
 }

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../kits/text/text.h"
 #include "class_file.h"
 #include "table.h"
 
 #define IMAGES "JPEGImages"
 #define MASKS "SegmentationClass"
 #define LISTS "ImageSets/Segmentation"
+#define MAX_LIST ((size_t)1 << 30) /* bytes */
 
 static const char usual_classes[] =
     "background\naeroplane\nbicycle\nbird\nboat\nbottle\nbus\ncar\ncat\nchair\ncow\ndiningtable\ndog\nhorse\n"
@@ -90,8 +92,8 @@ static int add_sample(job *j, const line *at, int part) {
 /* One line: a stem. Lists of images for each class have a number behind it. */
 static int take_line(job *j, line *at, char *text, int part) {
   char *end = text + strlen(text);
-  while (end > text && (unsigned char)end[-1] <= ' ') *--end = 0;
-  while (*text && (unsigned char)*text <= ' ') text++;
+  text_trim(&text, &end);
+  *end = 0;
   if (!*text) return SP_OK;
   at->stem = text;
   if (end - text > NAME_MAX) return complain(j, at, "is too long a name", "each line is the stem of a file");
@@ -104,17 +106,17 @@ static int take_line(job *j, line *at, char *text, int part) {
 
 /* The samples of one list, which is there. */
 static int take_list(job *j, const char *name, int part) {
-  char path[4096], text[NAME_MAX * 4];
+  char path[4096], why[TEXT_WHY];
+  text_file file = {NULL, 0};
   sp_ctx *ctx = j->l->ctx;
   line at = {path, 0, NULL};
   size_t from = j->l->t->n;
   snprintf(path, sizeof path, "%s/" LISTS "/%s", j->l->p->path, name);
   int rc = rd_stamp_path(j->l, path);
-  FILE *f = fopen(path, "re");
-  if (!f) return ctx->host->fail(ctx, SP_E_IO, "%s: %s", path, strerror(errno));
-  for (at.number = 1; !rc && fgets(text, sizeof text, f); at.number++) rc = take_line(j, &at, text, part);
-  if (!rc && ferror(f)) rc = ctx->host->fail(ctx, SP_E_IO, "%s cannot be read", path);
-  fclose(f);
+  if (!rc && (rc = text_read(path, MAX_LIST, 0, &file, why))) rc = ctx->host->fail(ctx, rc, "%s: %s", path, why);
+  char *rest = file.p, *text;
+  for (at.number = 1; !rc && (text = strsep(&rest, "\n")); at.number++) rc = take_line(j, &at, text, part);
+  text_free(&file);
   if (!rc && j->l->t->n == from) rc = ctx->host->fail(ctx, SP_E_DATA, "%s names no images; one stem a line", path);
   j->l->t->ends[part] = j->l->t->n;
   return rc;

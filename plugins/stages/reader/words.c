@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../kits/text/text.h"
 #include "class_file.h"
 
 /* ---- the different ones ---- */
@@ -16,12 +17,12 @@ void rd_words_free(rd_words *w) {
 }
 
 int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int64_t *id) {
-  char word[256];
-  while (n && (unsigned char)*text <= ' ') text++, n--;
-  while (n && (unsigned char)text[n - 1] <= ' ') n--;
-  if (!n || n >= sizeof word || memchr(text, '\n', n) || memchr(text, 0, n)) return SP_E_DATA;
-  memcpy(word, text, n);
-  word[n] = 0;
+  char word[256], *p = (char *)text, *end = p + n;
+  text_trim(&p, &end);
+  n = (size_t)(end - p);
+  if (!n || n >= sizeof word || memchr(p, '\n', n) || memchr(p, 0, n) || text_wrong(p, n) < n) return SP_E_DATA;
+  memcpy(word, p, n);
+  word[text_plain_blanks(word, n)] = 0;
   *id = rd_number_of(&w->words, word);
   if (*id < 0 || ((size_t)*id == w->places.n && rd_names_add(&w->places, where))) return SP_E_NOMEM;
   return SP_OK;

@@ -15,7 +15,7 @@ typedef struct rd_words {
 void rd_words_free(rd_words *w);
 
 /* *id: the number of this label, without the blanks around it; where: as messages call its place. SP_OK, SP_E_NOMEM, or
- * SP_E_DATA: it is empty, or has a line break. */
+ * SP_E_DATA: it is empty, or has a line break, or is no UTF-8. */
 int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int64_t *id);
 
 /* What samples of the table have as labels, which are numbers of words, become numbers of classes: by classes.txt in
