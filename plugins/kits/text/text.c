@@ -177,8 +177,7 @@ static const char *const blanks[] = {
     "\xE2\x80\x8E", "\xE2\x80\x8F", "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE2\x81\xA0",
     "\xE3\x80\x80", "\xEF\xBB\xBF"};
 
-/* Bytes of the blank at p; 0: it is none. */
-static size_t blank(const char *p, size_t n) {
+size_t text_blank(const char *p, size_t n) {
   if ((unsigned char)*p <= ' ') return 1;
   if ((unsigned char)*p < 0xC2) return 0;
   for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
@@ -190,20 +189,20 @@ static size_t blank(const char *p, size_t n) {
 
 static size_t blank_before(const char *p, size_t n) {
   for (size_t m = 1; m <= 3 && m <= n; m++)
-    if (blank(p - m, m) == m) return m;
+    if (text_blank(p - m, m) == m) return m;
   return 0;
 }
 
 void text_trim(char **p, char **end) {
   size_t m;
-  while (*p < *end && (m = blank(*p, (size_t)(*end - *p)))) *p += m;
+  while (*p < *end && (m = text_blank(*p, (size_t)(*end - *p)))) *p += m;
   while (*end > *p && (m = blank_before(*end, (size_t)(*end - *p)))) *end -= m;
 }
 
 size_t text_plain_blanks(char *p, size_t n) {
   char *to = p;
   for (size_t at = 0, m; at < n; at += m) {
-    m = (unsigned char)p[at] < 0x80 ? 0 : blank(p + at, n - at);
+    m = (unsigned char)p[at] < 0x80 ? 0 : text_blank(p + at, n - at);
     *to++ = m ? ' ' : p[at];
     if (!m) m = 1;
   }

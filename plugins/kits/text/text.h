@@ -23,6 +23,8 @@ void text_free(text_file *t);
 
 /* Where the first byte is that is no UTF-8; n: there is none. */
 size_t text_wrong(const char *p, size_t n);
+/* Bytes of the blank at p, of n that there are; 0: it is none. */
+size_t text_blank(const char *p, size_t n);
 /* Takes blanks off both ends: all that are below ' ', and those of Unicode, as of no width or not to be broken at. */
 void text_trim(char **p, char **end);
 /* Blanks of Unicode within n bytes become ' '. Returns how many bytes are left. */

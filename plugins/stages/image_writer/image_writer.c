@@ -320,6 +320,8 @@ static const sp_param image_writer_params[] = {
          "overlays; without them the class's number"},
     {.name = "quality", .type = SP_PARAM_INT, AT(quality), .idef = 92, .imin = 1, .imax = 100, .doc = "of JPEG files"},
     IM_MAX_PIXELS_ROW(offsetof(iw_params, max_pixels), "an original whose header says more is refused"),
+    IM_ORIENT_ROW(offsetof(iw_params, orient), "originals are turned upright as their EXIF orientation says, as the stage "
+                                               "that reads them does; false: as they are stored"),
     {.name = NULL}};
 
 static const sp_stage_type image_writer_type = {

@@ -23,7 +23,7 @@ typedef struct iw_params {
   const char *dir, *images, *masks, *overlays, *probabilities, *class_names, *legend;
   sp_structs names; /* iw_name */
   int64_t quality, max_pixels;
-  int32_t restore;
+  int32_t restore, orient;
 } iw_params;
 
 /* A picture's probabilities on their way to a file. */

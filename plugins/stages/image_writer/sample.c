@@ -117,6 +117,7 @@ static int blend(iw_worker *w, const char *legend, const iw_view *v, iw_view *ou
 
 /* The file that a sample came from, in `part` or at `path`: its size, and where an overlay is wanted its picture. */
 static int open_original(iw_worker *w, const iw_params *p, const char *path, const sp_part *part, iw_view *v) {
+  w->decoder.as_stored = !p->orient;
   int rc = part ? im_take(&w->decoder, part->data, part->bytes) : im_load(&w->decoder, path);
   if (!rc && *p->overlays) rc = im_rgb(&w->decoder, p->max_pixels, &w->original, &v->w, &v->h);
   else if (!rc) rc = im_size(&w->decoder, &v->w, &v->h);

@@ -62,7 +62,8 @@ static int next_byte(rd_csv_file *c) { return c->at < c->file.n ? (unsigned char
 static int end_at(int byte) { return byte == ',' ? FIELD_ENDS : byte == '\n' || byte == EOF ? ROW_ENDS : -1; }
 
 static void skip_blanks(rd_csv_file *c) {
-  while (c->at < c->file.n && (c->file.p[c->at] == ' ' || c->file.p[c->at] == '\t')) c->at++;
+  size_t n;
+  while (c->at < c->file.n && c->file.p[c->at] != '\n' && (n = text_blank(c->file.p + c->at, c->file.n - c->at))) c->at += n;
 }
 
 /* Behind the first quote. */
@@ -72,7 +73,9 @@ static int quoted(rd_csv_file *c) {
     if ((byte = next_byte(c)) == EOF)
       return complain(c, "the quote that begins here has no end; put one behind the field");
     if (byte == '"' && (byte = next_byte(c)) != '"') {
-      if (byte == ' ' || byte == '\t') skip_blanks(c), byte = next_byte(c);
+      if (byte != EOF) c->at--;
+      skip_blanks(c);
+      byte = next_byte(c);
       int end = end_at(byte);
       if (end < 0) return complain(c, "text behind a closing quote; quotes within a field are doubled");
       c->next_line += lines;

@@ -1,0 +1,663 @@
+# SPDX-License-Identifier: MIT
+# needs: onednn images jansson archive
+# needs no torch
+"""Files as cameras, programs and people write them: images, text, archives, arrays."""
+import gzip
+import io
+import json
+import os
+import struct
+import sys
+import tarfile
+import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from kit import Image, case, main, np
+
+EXIF_ORIENTATION = 0x0112
+
+
+def exif(way):
+    e = Image.Exif()
+    e[EXIF_ORIENTATION] = way
+    return e.tobytes()
+
+
+def bytes_of(c, what=8, width=None, ending="png", **how):
+    """The bytes of an image file."""
+    c.image(f"one.{ending}", what, width, **how)
+    data = c.read(f"one.{ending}")
+    os.remove(c.path(f"one.{ending}"))
+    return data
+
+
+def pairs(c, name, n, height=8, width=8, classes=2, ending="png", **how):
+    for k in range(n):
+        c.image(f"{name}/images/{k}.{ending}", height, width, **how)
+        c.image(f"{name}/masks/{k}.png", c.labels(height, width, classes))
+    c.write(f"{name}/classes.txt", "".join(f"class {k}\n" for k in range(classes)))
+
+
+def folders(c, name, n, classes=("ant", "bee"), ending="png"):
+    for word in classes:
+        for k in range(n):
+            c.image(f"{name}/{word}/{k}.{ending}")
+
+
+# ---- damage ----
+
+def odd(c, ending, change, n=6):
+    """A folder of classes, of which the first class's images are changed."""
+    folders(c, "d", n, ending=ending)
+    for k in range(n):
+        c.write(f"d/ant/{k}.{ending}", change(c.read(f"d/ant/{k}.{ending}")))
+    return c.run("data d --check", says=[f"damaged: {n} samples", f"all {2 * n} samples can be used", f"d/ant/"])
+
+
+@case
+def jpeg_bytes_behind(c):
+    "JPEG files with bytes behind their end"
+    r = odd(c, "jpg", lambda b: b + b"junk")
+    assert r.err.count("has 4 bytes behind its end") == 1, r
+
+
+@case
+def jpeg_second_picture(c):
+    "JPEG files with a second picture behind, as of stereo cameras"
+    odd(c, "jpg", lambda b: b + b)
+
+
+@case
+def jpeg_film(c):
+    "JPEG files with a film behind, as of telephones"
+    odd(c, "jpg", lambda b: b + b"\0\0\0\x18ftypmp42" + bytes(range(256)) * 20)
+
+
+@case
+def jpeg_zeros(c):
+    "JPEG files filled up with zeros"
+    odd(c, "jpg", lambda b: b + bytes(4096))
+
+
+@case
+def jpeg_before_end(c):
+    "JPEG files with bytes in front of their end"
+    odd(c, "jpg", lambda b: b[:-2] + b"Z" * 27 + b[-2:])
+
+
+@case
+def jpeg_no_version(c):
+    "JPEG files of version 0.00 of JFIF, with bytes in front of their end"
+    def change(b):
+        at = b.find(b"JFIF\0") + 5
+        return b[:at] + b"\0\0" + b[at + 2:-2] + b"Z" * 99 + b[-2:]
+    odd(c, "jpg", change)
+
+
+@case
+def png_no_end(c):
+    "PNG files without their end"
+    odd(c, "png", lambda b: b[:-12])
+
+
+@case
+def png_bytes_behind(c):
+    "PNG files with bytes behind their end"
+    odd(c, "png", lambda b: b + b"junk" * 9)
+
+
+@case
+def png_text_checksum(c):
+    "PNG files with a wrong checksum of a text"
+    odd(c, "png", lambda b: b[:33] + b"\0\0\0\3tEXta\0bCRC!" + b[33:])
+
+
+@case
+def damaged_trains(c):
+    "a training on such files says so once"
+    folders(c, "d", 8, ending="jpg")
+    for k in range(8):
+        c.write(f"d/bee/{k}.jpg", c.read(f"d/bee/{k}.jpg") + b"tail")
+    r = c.run("run train_cls.lua --data d --size 16 --batch 4 --steps 4 --augment none --pictures 0 --out r", says="4 bytes behind its end")
+    assert r.err.count("behind its end") <= 2, r  # once for each reader, of training and of validation
+
+
+def cut(c, ending, change):
+    folders(c, "d", 3, ending=ending)
+    c.write(f"d/ant/1.{ending}", change(c.read(f"d/ant/1.{ending}")))
+    assert c.json("data d --check", 1)["check"]["wrong"] == [f"d/ant/1.{ending}"]
+
+
+@case
+def jpeg_cut(c):
+    "a JPEG that is cut off"
+    cut(c, "jpg", lambda b: b[:len(b) * 2 // 3])
+
+
+@case
+def jpeg_cut_with_end(c):
+    "a JPEG that is cut off and has an end"
+    cut(c, "jpg", lambda b: b[:-40] + b[-2:])
+
+
+@case
+def png_cut(c):
+    "a PNG that lacks pixels"
+    cut(c, "png", lambda b: b[:-40])
+
+
+@case
+def png_pixels_checksum(c):
+    "a PNG whose pixels have a wrong checksum"
+    def change(b):
+        n = struct.unpack(">I", b[33:37])[0]
+        data = b[41:41 + n - 4] + b"abcd"
+        return b[:37] + b"IDAT" + data + struct.pack(">I", zlib.crc32(b"IDAT" + data)) + b[45 + n:]
+    cut(c, "png", change)
+
+
+# ---- orientation ----
+
+def turned(c, way, height, width, mask=None):
+    for k in range(4):
+        c.image(f"d/images/{k}.jpg", height, width, exif=exif(way if k < 2 else 1))
+        c.image(f"d/masks/{k}.png", c.labels(*(mask if mask and k < 2 else (height, width)), 2))
+    c.write("d/classes.txt", "a\nb\n")
+
+
+@case
+def exif_half(c):
+    "EXIF turns an image by 180 degrees and not its mask"
+    turned(c, 3, 8, 12)
+    r = c.run("data d --check", says=["turned: 2 samples", "d/images/0.jpg is turned by 180 degrees", "(--no-orient)"])
+    assert r.err.count("EXIF") == 1, r
+    c.run("data d --check --no-orient", lacks=["turned", "EXIF"])
+
+
+@case
+def exif_mirror(c):
+    "EXIF mirrors an image and not its mask"
+    turned(c, 2, 8, 12)
+    c.run("data d --check", says="d/images/0.jpg is mirrored as its EXIF orientation says")
+
+
+@case
+def exif_square(c):
+    "EXIF turns a square image by 90 degrees and not its mask"
+    turned(c, 6, 8, 8)
+    c.run("data d --check", says=["turned: 2 samples", "turned by 90 degrees"])
+
+
+@case
+def exif_mask_fits(c):
+    "EXIF turns an image, and its mask has the size that it has then"
+    turned(c, 6, 8, 12, (12, 8))
+    c.run("data d --check", says="all 4 samples can be used", lacks="EXIF")
+
+
+@case
+def exif_mask_is_stored(c):
+    "EXIF turns an image, and its mask has the size of what is stored"
+    turned(c, 8, 8, 12)
+    c.run("data d --check", 1, says="orient = false (--no-orient) leaves it as it is stored")
+    c.run("data d --check --no-orient", says="all 4 samples can be used")
+
+
+@case
+def exif_trains(c):
+    "--no-orient is part of a run: its predictions read images as it did"
+    pairs(c, "d", 12, 8, 12, ending="jpg", exif=exif(6))
+    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 2 --pictures 0 --out bad", 1, "(--no-orient)")
+    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 2 --pictures 0 --no-orient --out r")
+    photo = c.picture(40, 60)
+    c.image("x.jpg", photo, exif=exif(6))
+    c.image("y.jpg", photo)
+    c.image("z.jpg", np.rot90(photo, -1), quality=100)
+    c.run("run predict_cls.lua --weights r x.jpg", 2, "describes no model")
+    c.run("run predict_seg.lua --weights r x.jpg y.jpg z.jpg --out p")
+    assert c.read("p/overlays/x.png") == c.read("p/overlays/y.png") != c.read("p/overlays/z.png")
+
+
+# ---- text ----
+
+CLASSES = "alpha\nbeta gamma\nd\u00e9j\u00e0 vu\n"
+
+
+def classes_txt(c, data, names=("alpha", "beta gamma", "d\u00e9j\u00e0 vu")):
+    pairs(c, "d", 4, classes=3)
+    c.write("d/classes.txt", data)
+    assert c.json("data d")["class_names"] == list(names)
+
+
+@case
+def classes_bom(c):
+    "classes.txt with a byte order mark"
+    classes_txt(c, "\ufeff" + CLASSES)
+
+
+@case
+def classes_utf16(c):
+    "classes.txt in UTF-16, as Notepad calls Unicode"
+    classes_txt(c, CLASSES.encode("utf-16-le").join([b"\xff\xfe", b""]))
+
+
+@case
+def classes_utf16_big(c):
+    "classes.txt in UTF-16, the high byte first"
+    classes_txt(c, b"\xfe\xff" + CLASSES.encode("utf-16-be"))
+
+
+@case
+def classes_crlf(c):
+    "classes.txt from Windows"
+    classes_txt(c, CLASSES.replace("\n", "\r\n"))
+
+
+@case
+def classes_cr(c):
+    "classes.txt from an old Mac"
+    classes_txt(c, CLASSES.replace("\n", "\r"))
+
+
+@case
+def classes_no_end(c):
+    "classes.txt without an end of its last line"
+    classes_txt(c, CLASSES.rstrip("\n"))
+
+
+@case
+def classes_blanks(c):
+    "classes.txt with blanks of all kinds around names and blank lines at its end"
+    classes_txt(c, "alpha \t\n\u00a0beta\u00a0gamma\u3000\n\u200bd\u00e9j\u00e0 vu\u202f\n\n \n\u00a0\n\n")
+
+
+@case
+def classes_zeros_behind(c):
+    "classes.txt filled up with bytes 0"
+    classes_txt(c, CLASSES.encode() + bytes(100))
+
+
+@case
+def classes_latin1(c):
+    "classes.txt in Latin-1"
+    pairs(c, "d", 4, classes=3)
+    c.write("d/classes.txt", CLASSES.encode("latin-1"))
+    c.run("data d", 1, "classes.txt line 3: the byte 0xe9 is no UTF-8, of Latin-1 perhaps; save it as UTF-8")
+
+
+@case
+def classes_utf16_no_mark(c):
+    "classes.txt in UTF-16 without a mark"
+    pairs(c, "d", 4, classes=3)
+    c.write("d/classes.txt", CLASSES.encode("utf-16-le"))
+    c.run("data d", 1, "a byte 0: this is no text, or UTF-16 without its mark; save it as UTF-8")
+
+
+@case
+def classes_lfs(c):
+    "classes.txt is a Git LFS pointer"
+    pairs(c, "d", 4, classes=3)
+    c.write("d/classes.txt", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n")
+    c.run("data d", 1, "classes.txt: it is a Git LFS pointer, not the file itself; `git lfs pull` fetches that")
+
+
+@case
+def classes_page(c):
+    "classes.txt is a page of the web"
+    pairs(c, "d", 4, classes=3)
+    c.write("d/classes.txt", "<!DOCTYPE html>\n<html><body>404</body></html>\n")
+    c.run("data d", 1, "it is a page of the web (HTML): the download has failed")
+
+
+@case
+def classes_colours_utf16(c):
+    "classes.txt with colours in UTF-16, with blanks that are not to be broken at"
+    for k in range(4):
+        c.image(f"d/images/{k}.png")
+        mask = np.zeros((8, 8, 3), np.uint8)
+        mask[4:] = (128, 64, 128)
+        c.image(f"d/masks/{k}.png", mask)
+    c.write("d/classes.txt", "sky\u00a00 0 0\r\nroad\u00a0#804080\r\n".encode("utf-16"))
+    found = c.json("data d --check")
+    assert found["class_names"] == ["sky", "road"] and found["check"]["pixels"] == [0.5, 0.5], found
+
+
+ROWS = "file,label\nin/0.png,ant\nin/1.png,bee\nin/2.png,ant\nin/3.png,\"bee\"\n"
+
+
+def csv(c, data, classes=("ant", "bee")):
+    for k in range(4):
+        c.image(f"in/{k}.png")
+    c.write("d.csv", data)
+    found = c.json("data d.csv --check")
+    assert found["class_names"] == list(classes) and found["check"]["samples"] == 4 and found["check"]["wrong"] == [], found
+    assert found["target"] == "class", found
+
+
+@case
+def csv_bom(c):
+    "a CSV file with a byte order mark, as Excel writes it"
+    csv(c, "\ufeff" + ROWS)
+
+
+@case
+def csv_utf16(c):
+    "a CSV file in UTF-16"
+    csv(c, ROWS.encode("utf-16"))
+
+
+@case
+def csv_crlf(c):
+    "a CSV file from Windows"
+    csv(c, ROWS.replace("\n", "\r\n"))
+
+
+@case
+def csv_cr(c):
+    "a CSV file from an old Mac"
+    csv(c, ROWS.replace("\n", "\r"))
+
+
+@case
+def csv_backslashes(c):
+    "a CSV file with Windows' separators in its paths"
+    csv(c, ROWS.replace("/", "\\"))
+
+
+@case
+def csv_blanks(c):
+    "a CSV file with blanks behind its commas and at the ends of lines"
+    csv(c, ROWS.replace(",", " , ").replace("\n", " \u00a0\n"))
+
+
+@case
+def csv_blank_rows(c):
+    "a CSV file with the rows of commas that spreadsheets leave"
+    csv(c, ROWS + ",\n ,\n\n")
+
+
+@case
+def csv_quotes(c):
+    "a CSV file with quotes, commas and line breaks in fields"
+    csv(c, 'file,note,label\nin/0.png,"a, ""b""\nc",ant\n"in/1.png",,"bee"\nin/2.png,"" ,ant\n "in/3.png" ,x, bee\n')
+
+
+@case
+def csv_latin1(c):
+    "a CSV file with a label in Latin-1"
+    c.image("in/0.png")
+    c.write("d.csv", b"file,label\nin/0.png,caf\xe9\n")
+    c.run("data d.csv", 1, "d.csv line 2, column 2 (label): it is empty, or too long, or has a line break, or is no UTF-8")
+
+
+@case
+def csv_is_excel(c):
+    "a CSV file that is Excel's own"
+    c.image("in/0.png")
+    c.write("d.csv", b"PK\x03\x04\x14\0\x06\0" + bytes(range(200)))
+    c.run("data d.csv --target class", 1, "d.csv: it is a zip archive")
+
+
+def voc(c, change):
+    for k in range(4):
+        c.image(f"d/JPEGImages/s{k}.jpg")
+        c.image(f"d/SegmentationClass/s{k}.png", c.labels(8, 8, 2))
+    c.write("d/ImageSets/Segmentation/train.txt", change("s0\ns1\ns2\n"))
+    c.write("d/ImageSets/Segmentation/val.txt", change("s3\n"))
+    assert c.json("data d")["samples"] == {"train": 3, "val": 1}
+
+
+@case
+def voc_bom(c):
+    "VOC's lists with a byte order mark"
+    voc(c, lambda t: "\ufeff" + t)
+
+
+@case
+def voc_utf16(c):
+    "VOC's lists in UTF-16"
+    voc(c, lambda t: t.encode("utf-16"))
+
+
+@case
+def voc_cr(c):
+    "VOC's lists from an old Mac"
+    voc(c, lambda t: t.replace("\n", "\r"))
+
+
+@case
+def voc_blanks(c):
+    "VOC's lists with blanks around names"
+    voc(c, lambda t: t.replace("\n", " \u00a0\t\r\n") + "\n\n")
+
+
+@case
+def list_of_images(c):
+    "lists of predictions: UTF-16, Windows' ends and separators, blanks"
+    folders(c, "d", 6)
+    c.run("run train_cls.lua --data d --size 16 --batch 4 --steps 2 --augment none --pictures 0 --out r --quiet")
+    for k, data in enumerate(["\ufeffd/ant/0.png \r\nd\\bee\\1.png\r\n\r\n".encode(), "d/ant/0.png\rd/bee/1.png".encode("utf-16")]):
+        c.write(f"list{k}", data)
+        c.run(f"run predict_cls.lua --weights r --list list{k} --out p{k}.csv", lacks="No such file")
+        assert [row.split(b",")[0] for row in c.read(f"p{k}.csv").splitlines()] == [b"file", b"d/ant/0.png", b"d/bee/1.png"], k
+
+
+# ---- files that are something else ----
+
+def instead(c, data, words, ending="png"):
+    folders(c, "d", 3, ending=ending)
+    c.write(f"d/ant/1.{ending}", data)
+    c.run("data d --check", 1, [f"d/ant/1.{ending}: ", words, "1 of 6 samples cannot be used"])
+
+
+@case
+def image_lfs(c):
+    "an image that is a Git LFS pointer"
+    instead(c, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n", "it is a Git LFS pointer, not the file itself")
+
+
+@case
+def image_page(c):
+    "an image that is a page of the web"
+    instead(c, "<html><head><title>Not found</title>", "it is a page of the web (HTML): the download has failed", "jpg")
+
+
+@case
+def image_zip(c):
+    "an image that is a zip archive"
+    instead(c, b"PK\x03\x04\x14\0\0\0", "it is a zip archive; unpack it")
+
+
+@case
+def image_empty(c):
+    "an image of no bytes"
+    instead(c, b"", "the file is empty")
+
+
+@case
+def image_zeros(c):
+    "an image of bytes 0"
+    instead(c, bytes(5000), "it is zeros, as a download leaves that was not finished")
+
+
+@case
+def image_text(c):
+    "an image that is text"
+    instead(c, "see the other folder\n", 'it is text: "see the other folder"')
+
+
+@case
+def image_heic(c):
+    "an image of an iPhone with another ending"
+    instead(c, b"\0\0\0\x24ftypheic\0\0\0\0mif1heic" + bytes(40), "it is a HEIC image, as iPhones write it; convert it to PNG or JPEG", "jpg")
+
+
+@case
+def image_avif(c):
+    "an AVIF image"
+    instead(c, b"\0\0\0\x20ftypavif\0\0\0\0avifmif1" + bytes(40), "it is an AVIF image; convert it")
+
+
+@case
+def image_svg(c):
+    "a drawing"
+    instead(c, '<svg xmlns="http://www.w3.org/2000/svg"/>', "it is an SVG drawing; convert it")
+
+
+@case
+def image_of_a_mac(c):
+    "the other half of a Mac's file"
+    instead(c, b"\0\5\x16\7\0\2\0\0" + bytes(100), "the file of a Mac that goes with another")
+
+
+@case
+def image_numpy(c):
+    "an array with an image's ending"
+    b = io.BytesIO()
+    np.save(b, np.zeros(3))
+    instead(c, b.getvalue(), "it is a NumPy array (.npy)")
+
+
+@case
+def image_other_ending(c):
+    "a PNG called .jpg and a JPEG called .png"
+    folders(c, "d", 3)
+    c.write("d/ant/0.jpg", bytes_of(c))
+    c.write("d/bee/0.png", bytes_of(c, ending="jpg"))
+    c.run("data d --check", says="all 7 samples can be used")
+
+
+@case
+def mask_page(c):
+    "a mask that is a page of the web"
+    pairs(c, "d", 3)
+    c.write("d/masks/1.png", "<!doctype html><html>")
+    c.run("data d --check", 1, ["d/masks/1.png: ", "it is a page of the web (HTML)"])
+
+
+# ---- arrays ----
+
+def npy(c, name, array, **how):
+    b = io.BytesIO()
+    np.save(b, array, **how)
+    c.write(name, b.getvalue())
+
+
+def arrays(c, images, labels=None):
+    npy(c, "d/images.npy", images, allow_pickle=True)
+    npy(c, "d/labels.npy", np.array([0, 1, 0, 1]) if labels is None else labels)
+
+
+@case
+def npy_objects(c):
+    "an array of objects"
+    a = np.empty(4, object)
+    for k in range(4):
+        a[k] = np.zeros((8 + k, 8, 3), np.uint8)
+    arrays(c, a)
+    c.run("data d --target class", 1, ["d/images.npy: it holds objects (a pickle of Python)", "allow_pickle=False"])
+
+
+@case
+def npy_archive(c):
+    "an archive of arrays called .npy"
+    b = io.BytesIO()
+    np.savez(b, images=np.zeros((4, 8, 8), np.uint8))
+    arrays(c, np.zeros((4, 8, 8), np.uint8))
+    c.write("d/images.npy", b.getvalue())
+    c.run("data d --target class", 1, "it is a NumPy archive (.npz), not one array; save each with numpy.save()")
+
+
+@case
+def npy_grey(c):
+    "grey images with a dimension of 1, in front or behind"
+    for shape in ((4, 8, 6), (4, 8, 6, 1), (4, 1, 8, 6)):
+        arrays(c, c.picture(32, 6, 1).reshape(shape))
+        found = c.json("data d --check")
+        assert found["check"]["sizes"] == [{"height": 8, "width": 6, "samples": 4}], found
+
+
+@case
+def npy_planes(c):
+    "images with a plane for each channel"
+    arrays(c, np.zeros((4, 3, 8, 6), np.uint8))
+    assert c.json("data d --check")["check"]["sizes"][0] == {"height": 8, "width": 6, "samples": 4}
+
+
+@case
+def npy_either(c):
+    "images that may have their channels in front or behind"
+    arrays(c, np.zeros((4, 3, 8, 3), np.uint8))
+    c.run("data d --target class", 1, "N x H x W x C as well as N x C x H x W")
+
+
+@case
+def npy_fortran(c):
+    "an array in Fortran's order"
+    arrays(c, np.asfortranarray(np.zeros((4, 8, 6), np.uint8)))
+    c.run("data d --target class", 1, "in Fortran's order; save it from numpy.ascontiguousarray(array)")
+
+
+@case
+def npy_big_endian(c):
+    "labels with the high byte first, as bool, and as a column"
+    for labels in (np.array([0, 1, 0, 1], ">i4"), np.array([0, 1, 0, 1], ">u2"), np.array([0, 1, 0, 1], bool),
+                   np.array([[0], [1], [0], [1]])):
+        arrays(c, np.zeros((4, 8, 6), np.uint8), labels)
+        assert c.json("data d")["classes"] == 2, labels
+
+
+@case
+def npy_one_hot(c):
+    "labels with a column for each class"
+    arrays(c, np.zeros((4, 8, 6), np.uint8), np.eye(4, dtype=np.uint8))
+    c.run("data d --target class", 1, "of a column for each class (one-hot) save array.argmax(1)")
+
+
+@case
+def npy_floats(c):
+    "images of floats"
+    arrays(c, np.zeros((4, 8, 6, 3), np.float32))
+    c.run("data d --target class", 1, 'of numbers from 0 to 1 (255 * array).round().astype("uint8")')
+
+
+@case
+def npy_texts(c):
+    "labels that are names"
+    arrays(c, np.zeros((4, 8, 6), np.uint8), np.array(["ant", "bee", "ant", "bee"]))
+    c.run("data d --target class", 1, "its elements are texts; save numbers, and the names in classes.txt, one a line")
+
+
+@case
+def npy_lfs(c):
+    "an array that is a Git LFS pointer"
+    arrays(c, np.zeros((4, 8, 6), np.uint8))
+    c.write("d/images.npy", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n")
+    c.run("data d --target class", 1, "d/images.npy: it is no .npy file by its first bytes: it is a Git LFS pointer")
+
+
+@case
+def npy_empty(c):
+    "an array of no bytes"
+    arrays(c, np.zeros((4, 8, 6), np.uint8))
+    c.write("d/images.npy", b"")
+    c.run("data d --target class", 1, "by its first bytes: the file is empty")
+
+
+@case
+def npy_masks(c):
+    "masks of bool, and with a dimension of 1"
+    npy(c, "d/images.npy", c.picture(32, 6, 3).reshape(4, 8, 6, 3))
+    c.write("d/classes.txt", "a\nb\n")
+    masks = np.zeros((4, 8, 6), np.uint8)
+    masks[:, 4:] = 1
+    for m in (masks, masks.astype(bool), masks[..., None], masks[:, None]):
+        npy(c, "d/masks.npy", m)
+        found = c.json("data d --target mask --check")
+        assert found["check"]["pixels"] == [0.5, 0.5], found
+    npy(c, "d/masks.npy", masks.astype(np.int64))
+    c.run("data d --target mask", 1, 'masks are uint8 or bool (save array.astype("uint8"))')
+
+
+if __name__ == "__main__":
+    main()
