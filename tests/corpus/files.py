@@ -7,6 +7,7 @@ import io
 import json
 import os
 import struct
+import subprocess
 import sys
 import tarfile
 import zlib
@@ -657,6 +658,119 @@ def npy_masks(c):
         assert found["check"]["pixels"] == [0.5, 0.5], found
     npy(c, "d/masks.npy", masks.astype(np.int64))
     c.run("data d --target mask", 1, 'masks are uint8 or bool (save array.astype("uint8"))')
+
+
+# ---- archives ----
+
+def tar(members, form=tarfile.PAX_FORMAT, mark=True):
+    """The bytes of a tar file of (name, bytes) or tarfile's own members."""
+    b = io.BytesIO()
+    with tarfile.open(fileobj=b, mode="w", format=form) as t:
+        for name, data in members:
+            info = tarfile.TarInfo(name) if isinstance(name, str) else name
+            if data is not None:
+                info.size = len(data)
+            t.addfile(info, None if data is None else io.BytesIO(data))
+        end = t.offset
+    return b.getvalue() if mark else b.getvalue()[:end]
+
+
+def samples(c, names, label=lambda k: k % 2):
+    return [m for k, name in enumerate(names) for m in ((f"{name}.png", bytes_of(c)), (f"{name}.cls", str(label(k)).encode()))]
+
+
+def shard(c, data, n, says=(), lacks=(), name="one.tar"):
+    c.write(name, data)
+    r = c.run(f"data {name} --target class --check", says=[f"all {n} samples can be used", *says], lacks=lacks)
+    return r
+
+
+@case
+def tar_cat(c):
+    "cat a.tar b.tar"
+    shard(c, tar(samples(c, "ab")) + tar(samples(c, "cd")), 4)
+
+
+@case
+def tar_cat_of_equal_names(c):
+    "cat a.tar b.tar, whose samples have the same names"
+    shard(c, tar(samples(c, "ab")) + tar(samples(c, "ab")) + tar(samples(c, "ba")), 6)
+
+
+@case
+def tar_gz_cat(c):
+    "cat a.tar.gz b.tar.gz"
+    shard(c, gzip.compress(tar(samples(c, "ab"))) + gzip.compress(tar(samples(c, "cd"))), 4, name="one.tar.gz")
+
+
+@case
+def tar_gz_in_members(c):
+    "one tar in several members of gzip"
+    data = tar(samples(c, "abcd"))
+    shard(c, b"".join(gzip.compress(data[k:k + 700]) for k in range(0, len(data), 700)), 4, name="one.tgz")
+
+
+@case
+def tar_zst_frames(c):
+    "cat a.tar.zst b.tar.zst"
+    try:
+        frames = [subprocess.run(["zstd", "-qc"], input=tar(samples(c, n)), stdout=subprocess.PIPE, check=True).stdout for n in ("ab", "cd")]
+    except FileNotFoundError:
+        return
+    shard(c, b"".join(frames), 4, name="one.tar.zst")
+
+
+@case
+def tar_no_mark(c):
+    "a tar without the mark of its end"
+    shard(c, tar(samples(c, "ab"), mark=False), 2, says="does not end as a tar does")
+
+
+@case
+def tar_junk_behind(c):
+    "bytes behind the end of a tar"
+    shard(c, tar(samples(c, "ab")) + b"junk" * 300, 2, says="what follows is no tar: left out")
+
+
+@case
+def tar_many_zeros(c):
+    "a tar with many blocks of zeros behind its end"
+    shard(c, tar(samples(c, "ab")) + bytes(200000), 2, lacks="left out")
+
+
+@case
+def tar_folders(c):
+    "keys with folders; the same name in two of them"
+    shard(c, tar(samples(c, ["x/a", "x/b", "y/a", "./y/b"])), 4)
+
+
+@case
+def tar_long_names(c):
+    "names longer than a header has room for, as GNU and POSIX write them"
+    names = ["x" * 90 + f"/{k}" + "y" * 120 for k in range(3)]
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        shard(c, tar(samples(c, names), form), 3)
+
+
+@case
+def tar_old(c):
+    "a tar of the oldest form that Python writes"
+    shard(c, tar(samples(c, "ab"), tarfile.USTAR_FORMAT), 2)
+
+
+@case
+def tar_twice(c):
+    "a member that is there twice"
+    c.write("one.tar", tar(samples(c, "ab") + samples(c, "a")))
+    c.run("data one.tar --target class", 1, "is there twice; pack it again")
+
+
+@case
+def tar_of_a_mac(c):
+    "members that a Mac's tar adds, and their folders"
+    more = [("._a.png", b"\0\5\x16\7" + bytes(60)), ("x/._b.png", b"\0\5\x16\7"), ("PaxHeader/a.png", b"20 path=a\n"), ("PaxHeaders.12/b.png", b"x"),
+            ("__MACOSX/x/a.png", b"y"), (".DS_Store", b"z"), ("x/Thumbs.db", b"t")]
+    shard(c, tar(samples(c, ["a", "b", "x/a"]) + more), 3)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,12 @@ typedef struct tar_unpacked {
 int tar_open(sp_ctx *ctx, const char *path, tar_unpacked *unpacked, tar_file **out);
 void tar_close(tar_file *t);
 
-/* name lives as long as the call. at: of its bytes, for tar_read; is_link: it has none of its own. */
+/* name lives as long as the call. at: of its bytes, for tar_read; is_link: it has none of its own; archive: of several that
+ * lie one behind another in the file, as `cat a.tar b.tar` makes it, from 0. */
 typedef struct tar_member {
   const char *name;
   int64_t at, size;
-  int is_link;
+  int is_link, archive;
 } tar_member;
 
 /* Calls found() for the members in order, but for folders and devices. What it returns besides SP_OK ends the walk. */

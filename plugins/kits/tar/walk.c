@@ -23,30 +23,41 @@
 typedef struct tape {
   const tar_file *t;
   int fd, failed; /* failed: it could not be read */
-  int64_t pos;
+  int64_t size;      /* but for a last block that is cut off and zeros, as filling may be */
+  int64_t from, pos; /* bytes: those from `from` to pos */
   char bytes[4096];
 } tape;
 
 static la_ssize_t tape_read(struct archive *a, void *arg, const void **out) {
   tape *p = arg;
-  int64_t left = p->t->bytes - p->pos, n = left < (int64_t)sizeof p->bytes ? left : (int64_t)sizeof p->bytes;
+  int64_t left = p->size - p->pos, n = left < (int64_t)sizeof p->bytes ? left : (int64_t)sizeof p->bytes;
   *out = p->bytes;
   if (n && tar_pread(p->fd, p->t->from + p->pos, p->bytes, (size_t)n) < 1) {
     p->failed = 1;
     archive_set_error(a, errno, "cannot be read: %s", strerror(errno));
     return -1;
   }
+  p->from = p->pos;
   p->pos += n;
   return (la_ssize_t)n;
 }
 
 static la_int64_t tape_skip(struct archive *a, void *arg, la_int64_t n) {
   tape *p = arg;
-  int64_t left = p->t->bytes - p->pos;
+  int64_t left = p->size - p->pos;
   (void)a;
   if (n > left) n = left;
   p->pos += n;
+  p->from = p->pos;
   return n;
+}
+
+static int64_t size_of(const tape *p) {
+  char last[BLOCK];
+  int64_t n = p->t->bytes % BLOCK, whole = p->t->bytes - n, i = 0;
+  if (n && tar_pread(p->fd, p->t->from + whole, last, (size_t)n) < 1) return p->t->bytes;
+  while (i < n && !last[i]) i++;
+  return i < n || !whole ? p->t->bytes : whole;
 }
 
 /* ---- members ---- */
@@ -57,9 +68,20 @@ typedef struct walk {
   struct archive *a;
   int (*found)(void *arg, const tar_member *m);
   void *arg;
-  char last[256]; /* the member before; "": there was none */
-  int64_t end;    /* where it ends, or -1: of no matter */
+  char last[256];       /* the member before; "": there was none */
+  int64_t end, behind;  /* where it ends, or -1: of no matter; where the next header is due */
+  int archive;          /* of several in the file */
 } walk;
+
+/* Does a block of zeros lie there? Two of them end an archive, and another may follow. */
+static int ends_at(const walk *w, int64_t at) {
+  static const char zeros[BLOCK];
+  const tape *p = w->tape;
+  char block[BLOCK];
+  if (at < 0 || at > w->t->bytes - BLOCK) return 0;
+  if (at >= p->from && at + BLOCK <= p->pos) return !memcmp(p->bytes + (at - p->from), zeros, BLOCK);
+  return tar_pread(p->fd, w->t->from + at, block, BLOCK) == 1 && !memcmp(block, zeros, BLOCK);
+}
 
 static int damaged(walk *w, const char *why) {
   const char *path = w->t->path;
@@ -88,10 +110,12 @@ static int visit(walk *w, struct archive_entry *e) {
   if (!name) return damaged(w, "a member's name cannot be read");
   int rc = check_end(w);
   if (rc) return rc;
+  if (ends_at(w, w->behind)) w->archive++;
   snprintf(w->last, sizeof w->last, "%s", name);
   w->end = -1;
+  w->behind = (archive_filter_bytes(w->a, 0) + (type == AE_IFREG && !is_link ? archive_entry_size(e) : 0) + BLOCK - 1) / BLOCK * BLOCK;
   if (!is_link && type != AE_IFREG) return SP_OK;
-  tar_member m = {name, archive_filter_bytes(w->a, 0), is_link ? 0 : archive_entry_size(e), is_link};
+  tar_member m = {name, archive_filter_bytes(w->a, 0), is_link ? 0 : archive_entry_size(e), is_link, w->archive};
   if (m.size < 0 || m.at < 0 || m.at > w->t->bytes || m.size > w->t->bytes - m.at)
     return w->ctx->host->fail(w->ctx, SP_E_DATA,
                               "%s: %s has %" PRId64 " bytes by its header, and %" PRId64
@@ -110,23 +134,34 @@ static int check_mark(const walk *w) {
   return rc;
 }
 
+/* Behind an end, where programs that unpack stop. */
+static int tell_behind(const walk *w) {
+  w->ctx->host->log(w->ctx, SP_LOG_WARN, "%s: the archive ends behind %s, and what follows is no tar: left out", w->t->path,
+                    w->last);
+  return SP_OK;
+}
+
 static int walk_all(walk *w) {
   struct archive_entry *e;
   for (;;) {
     int got = archive_read_next_header(w->a, &e), rc;
     if (got == ARCHIVE_EOF) return check_mark(w);
-    if (got < ARCHIVE_WARN) return damaged(w, archive_error_string(w->a));
+    int bad = got == ARCHIVE_RETRY || got < ARCHIVE_WARN; /* RETRY: a header whose checksum is wrong */
+    if (bad && *w->last && !w->tape->failed && ends_at(w, w->behind)) return tell_behind(w);
+    if (bad) return damaged(w, archive_error_string(w->a));
     if ((rc = visit(w, e))) return rc;
   }
 }
 
 int tar_walk(sp_ctx *ctx, const tar_file *t, int (*found)(void *arg, const tar_member *m), void *arg) {
   tape p = {.t = t, .fd = t->fd >= 0 ? t->fd : tar_open_again(t)};
-  walk w = {.ctx = ctx, .t = t, .tape = &p, .a = archive_read_new(), .found = found, .arg = arg, .end = -1};
+  walk w = {.ctx = ctx, .t = t, .tape = &p, .a = archive_read_new(), .found = found, .arg = arg, .end = -1, .behind = -1};
   int rc;
+  p.size = size_of(&p);
   if (!w.a) rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory to list %s", t->path);
   else if (p.fd < 0) rc = ctx->host->fail(ctx, SP_E_IO, "%s: %s", t->path, strerror(errno));
-  else if (archive_read_support_format_tar(w.a) || archive_read_open2(w.a, &p, NULL, tape_read, tape_skip, NULL))
+  else if (archive_read_support_format_tar(w.a) ||
+           archive_read_set_format_option(w.a, "tar", "read_concatenated_archives", "1") || archive_read_open2(w.a, &p, NULL, tape_read, tape_skip, NULL))
     rc = damaged(&w, archive_error_string(w.a));
   else rc = walk_all(&w);
   if (w.a) archive_read_free(w.a);

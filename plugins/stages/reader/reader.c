@@ -229,7 +229,7 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
       w->remarks = 0;
       int rc = self->kind->fill(self, w, index, out);
       *origin = (int32_t)index;
-      if (!rc && w->remarks) rd_tell_remarks(ctx, self, w, index);
+      if (!rc && w->remarks) rd_note_remarks(self, w, index);
       if (rc != IM_BROKEN) return rc;
       memcpy(last, w->why, sizeof last);
       if ((rc = note_broken(ctx, self, w, index))) return rc;
@@ -246,7 +246,7 @@ static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, c
   uint64_t index = self->list[at];
   w->remarks = 0;
   int rc = self->kind->fill(self, w, index, out);
-  if (!rc && w->remarks) rd_tell_remarks(ctx, self, w, index);
+  if (!rc && w->remarks) rd_note_remarks(self, w, index);
   *origin = rc ? -1 - (int32_t)index : (int32_t)index;
   if (!rc || rc == SP_E_NOMEM) return rc;
   size_t pixels = (size_t)self->h * (size_t)self->w;
@@ -313,6 +313,7 @@ static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_batch b = {
       ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data, label->spec.dtype == SP_I32, 0};
   int rc = im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
+  rd_tell_remarks(ctx, self);
   if (!rc && b.mask && self->gives & RD_MASK && !b.labelled) warn_of_void(&b);
   return rc;
 }

@@ -50,8 +50,9 @@ typedef struct rd_worker {
 
 /* Of all samples so far; each counts once. */
 typedef struct rd_remarks {
-  pthread_mutex_t lock; /* of n and first */
-  uint64_t n[RD_REMARKS];
+  pthread_mutex_t lock; /* of what follows but `of` */
+  uint64_t n[RD_REMARKS], index[RD_REMARKS]; /* index: of the sample of `first` */
+  int told[RD_REMARKS];
   char first[RD_REMARKS][RD_REMARK];
   uint8_t *of; /* [total], atomic: bits of the samples that are counted */
 } rd_remarks;
@@ -119,8 +120,10 @@ int rd_fail(rd_worker *w, int status, const char *fmt, ...) SP_PRINTF(3, 4);
 void rd_remark(rd_worker *w, int kind, const char *fmt, ...) SP_PRINTF(3, 4);
 int rd_open_remarks(rd_self *self); /* SP_OK or SP_E_NOMEM */
 void rd_close_remarks(rd_self *self);
-/* Counts those of the worker's sample, and names the first of each kind in the log. */
-void rd_tell_remarks(sp_ctx *ctx, rd_self *self, const rd_worker *w, uint64_t index);
+/* Counts those of the worker's sample. */
+void rd_note_remarks(rd_self *self, const rd_worker *w, uint64_t index);
+/* After a batch: the first of each kind, in the log. */
+void rd_tell_remarks(sp_ctx *ctx, rd_self *self);
 /* The item of an attribute: "KIND\tCOUNT\tWORDS of the first". */
 int rd_remark_item(const void *self, uint64_t kind, char *to, size_t size);
 

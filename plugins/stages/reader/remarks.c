@@ -31,20 +31,35 @@ void rd_close_remarks(rd_self *self) {
   pthread_mutex_destroy(&self->remarks.lock);
 }
 
-static void note(sp_ctx *ctx, rd_self *self, const char *words, int kind) {
+/* Threads come in any order: the first of a batch is the one of the smallest index. */
+static void note(rd_self *self, const char *words, int kind, uint64_t index) {
   rd_remarks *r = &self->remarks;
   pthread_mutex_lock(&r->lock);
   int is_first = !r->n[kind]++;
-  if (is_first) snprintf(r->first[kind], sizeof r->first[kind], "%s", words);
+  if (is_first || (!r->told[kind] && index < r->index[kind])) {
+    snprintf(r->first[kind], sizeof r->first[kind], "%s", words);
+    r->index[kind] = index;
+  }
   pthread_mutex_unlock(&r->lock);
-  if (is_first) ctx->host->log(ctx, SP_LOG_WARN, "%s; more of this kind are only counted", words);
 }
 
-void rd_tell_remarks(sp_ctx *ctx, rd_self *self, const rd_worker *w, uint64_t index) {
+void rd_tell_remarks(sp_ctx *ctx, rd_self *self) {
+  rd_remarks *r = &self->remarks;
+  pthread_mutex_lock(&r->lock);
+  for (int kind = 0; kind < RD_REMARKS; kind++) {
+    if (!r->n[kind] || r->told[kind]) continue;
+    r->told[kind] = 1;
+    ctx->host->log(ctx, SP_LOG_WARN, "%s; more of this kind are only counted", r->first[kind]);
+  }
+  pthread_mutex_unlock(&r->lock);
+}
+
+void rd_note_remarks(rd_self *self, const rd_worker *w, uint64_t index) {
   uint8_t *of = &self->remarks.of[index];
   for (int kind = 0; kind < RD_REMARKS; kind++) {
     uint8_t bit = (uint8_t)(1u << kind);
-    if (w->remarks & bit && !(__atomic_fetch_or(of, bit, __ATOMIC_RELAXED) & bit)) note(ctx, self, w->remark[kind], kind);
+    if (w->remarks & bit && !(__atomic_fetch_or(of, bit, __ATOMIC_RELAXED) & bit)) 
+      note(self, w->remark[kind], kind, index);
   }
 }
 

@@ -70,7 +70,7 @@ static void stem_of(const rd_table *t, const rd_sample *s, char *to, size_t size
 /* ---- one shard ---- */
 typedef struct member {
   const char *name;
-  int kind;
+  int kind, archive;
   int64_t at, size;
 } member;
 
@@ -99,13 +99,22 @@ static int no_memory(const shard *s) {
   return s->l->ctx->host->fail(s->l->ctx, SP_E_NOMEM, "no memory for the members of %s", s->path);
 }
 
+/* What programs add that pack: POSIX's long names as others unpack them, and what a Mac keeps of files. */
+static int is_added(const char *name) {
+  for (const char *p = name, *next; p; p = next ? next + 1 : NULL) {
+    next = strchr(p, '/');
+    if (!strncmp(p, "PaxHeader", 9) || !strncmp(p, "__MACOSX/", 9)) return 1;
+  }
+  return 0;
+}
+
 /* A member of the tar, as tar_walk finds it. Names without an ending, or that begin with a dot, belong to no sample. */
 static int found(void *arg, const tar_member *m) {
   shard *s = arg;
   sp_ctx *ctx = s->l->ctx;
   const char *slash = strrchr(m->name, '/'), *last = slash ? slash + 1 : m->name, *ending = last + strcspn(last, ".");
   if (ending == last) return SP_OK;
-  int kind = *ending ? kind_of(s->l->p, ending) : OTHER;
+  int kind = *ending && !is_added(m->name) ? kind_of(s->l->p, ending) : OTHER;
   if (kind == OTHER) {
     rd_leave(&s->l->t->left[s->part], last, DT_REG);
     return SP_OK;
@@ -127,7 +136,7 @@ static int found(void *arg, const tar_member *m) {
     s->cap = cap;
   }
   if (rd_names_add(&s->names, m->name)) return no_memory(s);
-  s->v[s->n++] = (member){s->names.v[s->names.n - 1], kind, m->at, m->size};
+  s->v[s->n++] = (member){s->names.v[s->names.n - 1], kind, m->archive, m->at, m->size};
   return SP_OK;
 }
 
@@ -139,6 +148,7 @@ typedef struct group {
 
 static int by_key(const void *a, const void *b) {
   const member *x = a, *y = b;
+  if (x->archive != y->archive) return x->archive < y->archive ? -1 : 1;
   size_t nx = key_length(x->name), ny = key_length(y->name);
   int c = memcmp(x->name, y->name, nx < ny ? nx : ny);
   if (!c) c = (nx > ny) - (nx < ny);
@@ -153,7 +163,7 @@ static int by_place(const void *a, const void *b) {
 
 static int same_key(const member *a, const member *b) {
   size_t n = key_length(a->name);
-  return n == key_length(b->name) && !memcmp(a->name, b->name, n);
+  return a->archive == b->archive && n == key_length(b->name) && !memcmp(a->name, b->name, n);
 }
 
 /* Two images, or two labels, of one sample. */
