@@ -70,8 +70,9 @@ AS_IF([test "x$with_images" != xno],
 AS_IF([test "x$sp_images" = xno],
   [SP_WITHOUT([images], [no stages reader, image_writer (Debian: libturbojpeg0-dev libpng-dev)])])
 AM_CONDITIONAL([HAVE_IMAGE], [test "x$sp_images" = xyes])
-SP_IMAGE_FORMAT([webp], [WEBP], [libwebp], [libwebp >= 0.6], [WebP], [libwebp-dev])
-SP_IMAGE_FORMAT([tiff], [TIFF], [libtiff], [libtiff-4 >= 4.5], [TIFF], [libtiff-dev, 4.5 or newer])])
+SP_IMAGE_FORMAT([webp], [WEBP], [libwebp], [libwebp >= 0.6 libwebpdemux >= 0.6], [WebP], [libwebp-dev])
+SP_IMAGE_FORMAT([tiff], [TIFF], [libtiff], [libtiff-4 >= 4.5], [TIFF], [libtiff-dev, 4.5 or newer])
+SP_GIF])
 
 # SP_IMAGE_FORMAT(NAME, VARIABLE, LIBRARY, MODULE, FORMAT, PACKAGE): one more format for the stages that read images.
 # The C code, which is the same in all builds, asks for HAVE_VARIABLE.
@@ -82,6 +83,30 @@ sp_why="$5 files are refused in words (Debian: $6)"
 AS_IF([test "x$sp_images" != xyes], [sp_why="no stages that read images"],
   [test "x$with_$1" != xno], [PKG_CHECK_MODULES([$2], [$4], [sp_$1=yes $2_CFLAGS="$$2_CFLAGS -DHAVE_$2"], [:])])
 AS_IF([test "x$sp_$1" = xno], [SP_WITHOUT([$1], [$sp_why])])])
+
+# giflib has no pkg-config file where it is not Debian's.
+AC_DEFUN([SP_GIF],
+[SP_WITH([gif], [giflib: GIF files are refused in words])
+AC_ARG_VAR([GIF_CFLAGS], [C compiler flags for giflib])
+AC_ARG_VAR([GIF_LIBS], [linker flags for giflib @<:@-lgif@:>@])
+sp_gif=no
+sp_why="GIF files are refused in words (Debian: libgif-dev)"
+sp_saved_CPPFLAGS=$CPPFLAGS sp_saved_LIBS=$LIBS
+: ${GIF_LIBS=-lgif}
+CPPFLAGS="$CPPFLAGS $GIF_CFLAGS"
+AS_IF([test "x$sp_images" != xyes], [sp_why="no stages that read images"],
+  [test "x$with_gif" != xno],
+  [AC_CHECK_HEADER([gif_lib.h],
+    [LIBS="$GIF_LIBS $LIBS"
+     AC_MSG_CHECKING([for giflib 5.1 or newer in $GIF_LIBS])
+     AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <gif_lib.h>
+#if GIFLIB_MAJOR < 5 || (GIFLIB_MAJOR == 5 && GIFLIB_MINOR < 1)
+#error too old
+#endif]], [[int why; return !DGifOpen(0, 0, &why);]])],
+       [AC_MSG_RESULT([yes]); sp_gif=yes GIF_CFLAGS="$GIF_CFLAGS -DHAVE_GIF"], [AC_MSG_RESULT([no])])])])
+CPPFLAGS=$sp_saved_CPPFLAGS LIBS=$sp_saved_LIBS
+AS_IF([test "x$sp_gif" = xno], [GIF_LIBS=
+  SP_WITHOUT([gif], [$sp_why])])])
 
 AC_DEFUN([SP_ARCHIVE],
 [SP_WITH([archive], [libarchive: .tar files are refused in words])
@@ -151,6 +176,7 @@ AC_SUBST([SP_LEFT_OUT])
 SP_LEFT_OUT_FORMATS=
 AS_IF([test "x$sp_webp" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS webp"])
 AS_IF([test "x$sp_tiff" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS tiff"])
+AS_IF([test "x$sp_gif" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS gif"])
 AS_IF([test "x$sp_archive" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS archive"])
 AC_SUBST([SP_LEFT_OUT_FORMATS])])
 
@@ -163,6 +189,7 @@ AS_ECHO(["  oneDNN                  $sp_onednn"])
 AS_ECHO(["  libjpeg-turbo, libpng   $sp_images"])
 AS_ECHO(["  libwebp                 $sp_webp"])
 AS_ECHO(["  libtiff                 $sp_tiff"])
+AS_ECHO(["  giflib                  $sp_gif"])
 AS_ECHO(["  libarchive              $sp_archive"])
 AS_ECHO(["  jansson                 $sp_jansson"])
 AS_ECHO(["  librsvg                 $sp_librsvg"])

@@ -69,7 +69,8 @@ function files.tidy(dir, names, since)
   end
 end
 
-local pictures = { jpg = true, jpeg = true, png = true, webp = true, tif = true, tiff = true }
+local pictures = {}
+for ending in ("jpg jpeg jpe jfif png webp tif tiff bmp dib gif ppm pgm pbm pnm"):gmatch "%a+" do pictures[ending] = true end
 
 -- Does a name end as those of the images do that stages read?
 function files.is_picture(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# needs: onednn images jansson archive
+# needs: onednn images jansson webp tiff gif archive
 # needs no torch
 """Files as cameras, programs and people write them: images, text, archives, arrays."""
 import gzip
@@ -441,6 +441,80 @@ def list_of_images(c):
         c.write(f"list{k}", data)
         c.run(f"run predict_cls.lua --weights r --list list{k} --out p{k}.csv", lacks="No such file")
         assert [row.split(b",")[0] for row in c.read(f"p{k}.csv").splitlines()] == [b"file", b"d/ant/0.png", b"d/bee/1.png"], k
+
+
+# ---- formats ----
+
+def formats(c, endings, **how):
+    for k, ending in enumerate(endings):
+        c.image(f"d/ant/{k}.{ending}", 8, 12, **how)
+    c.image("d/bee/0.png", 8, 12)
+    found = c.json("data d --check")
+    n = found["check"]["samples"]
+    assert found["check"]["sizes"] == [{"height": 8, "width": 12, "samples": n}] and n > len(endings) and not found["left_out"], found
+
+
+@case
+def bmp(c):
+    "BMP files"
+    formats(c, ["bmp", "BMP"])
+
+
+@case
+def jfif(c):
+    "JPEG files of all endings"
+    formats(c, ["jfif", "jpe", "JPG", "JPEG"])
+
+
+@case
+def pnm(c):
+    "PPM, PGM and PBM files"
+    c.image("d/ant/g.pgm", c.picture(8, 12, 1))
+    c.image("d/ant/b.pbm", Image.fromarray(c.picture(8, 12, 1)).convert("1"))
+    c.write("d/ant/t.pnm", "P2\n12 8\n9\n" + "1 2 3 4 5 6 7 8 9 0 1 2\n" * 8)
+    formats(c, ["ppm"])
+
+
+@case
+def gif(c):
+    "GIF files"
+    formats(c, ["gif"])
+
+
+@case
+def animations(c):
+    "the first picture of a GIF and of a WebP file"
+    more = [Image.fromarray(c.picture(8, 12)) for _ in range(3)]
+    for ending in ("gif", "webp"):
+        c.image(f"d/ant/a.{ending}", more[0], save_all=True, append_images=more[1:])
+    formats(c, ["png"])
+
+
+@case
+def predict_formats(c):
+    "predictions of such files"
+    folders(c, "d", 6)
+    c.run("run train_cls.lua --data d --size 16 --batch 4 --steps 2 --augment none --pictures 0 --out r --quiet")
+    for ending in ("bmp", "gif", "ppm", "jfif"):
+        c.image(f"new/x.{ending}")
+    c.run("run predict_cls.lua --weights r new --out p.csv")
+    assert len(c.read("p.csv").splitlines()) == 5
+
+
+@case
+def tiff_floats(c):
+    "a TIFF of floats"
+    folders(c, "d", 2)
+    c.image("d/ant/2.tif", Image.fromarray(np.zeros((8, 8), np.float32)))
+    c.run("data d --check", 1, "d/ant/2.tif: samples of 32 bits (float)")
+
+
+@case
+def mask_is_bmp(c):
+    "a mask that is a BMP called .png"
+    pairs(c, "d", 3)
+    c.write("d/masks/1.png", bytes_of(c, c.labels(8, 8, 2), ending="bmp"))
+    c.run("data d --check", 1, "not PNG by its first bytes, as a mask must be: it is a BMP image")
 
 
 # ---- files that are something else ----

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fuzz_image.c - damaged PNG, JPEG, WebP and TIFF files: decoded or refused in words, within max_pixels. */
+ * fuzz_image.c - damaged image files of all formats: decoded or refused in words, within max_pixels. PROGRAM ROUNDS SEED
+ * FORMAT takes those of one format alone: jpeg, png, tiff, webp, bmp, pnm or gif. */
 #include <check.h>
 #include <png.h>
 
@@ -7,9 +8,51 @@
 
 #include "fuzz.h"
 #include "plugins/kits/image/image.h"
+#include "tests/kit/first_pictures.h"
 #include "tests/kit/image_files.h"
 
-enum { W = 23, H = 17, SEEDS = 16, MAX_PIXELS = 40000 };
+enum { W = 23, H = 17, SEEDS = 32, MAX_PIXELS = 40000 };
+
+typedef struct seeds {
+  if_bytes file[SEEDS];
+  const char *format[SEEDS], *wanted; /* wanted: NULL: all */
+  int n;
+} seeds;
+
+/* Takes the file. */
+static void add(seeds *s, const char *format, if_bytes file) {
+  int wanted = !s->wanted || !strcmp(s->wanted, format);
+  FZ_CHECK(s->n < SEEDS, "more than %d seeds", SEEDS);
+  if (!wanted) free(file.p);
+  else s->file[s->n] = file, s->format[s->n++] = format;
+}
+
+static void add_bytes(seeds *s, const char *format, const void *bytes, size_t n) {
+  uint8_t *p = malloc(n);
+  FZ_CHECK(p, "out of memory");
+  add(s, format, (if_bytes){memcpy(p, bytes, n), n});
+}
+
+/* Headers of 40 bytes; the pixels are any. */
+static void add_bmp(seeds *s, int w, int h, int bits, int compression) {
+  uint8_t b[4096] = "BM";
+  size_t colours = bits <= 8 ? (size_t)4 << bits : compression == 3 ? 12 : 0, at = 54 + colours, n = at + 900;
+  const uint32_t head[] = {(uint32_t)n, 0, (uint32_t)at, 40, (uint32_t)w, (uint32_t)h, 1 | (uint32_t)bits << 16, (uint32_t)compression};
+  for (size_t i = 54; i < n; i++) b[i] = (uint8_t)(i * i >> 3);
+  memcpy(b + 2, head, sizeof head);
+  if (compression == 3) memcpy(b + 54, (const uint32_t[]){0xF800, 0x7E0, 0x1F}, 12);
+  add_bytes(s, "bmp", b, n);
+}
+
+static void add_pnm(seeds *s, int kind, int w, int h, int most) {
+  char b[4096];
+  size_t n = (size_t)snprintf(b, sizeof b, kind % 3 == 1 ? "P%d\n# x\n%d %d\n" : "P%d\n# x\n%d %d\n%d\n", kind, w, h, most);
+  size_t values = (size_t)w * (size_t)h * (kind % 3 == 0 ? 3 : 1) * (most > 255 ? 2 : 1);
+  for (size_t i = 0; i < values && n < sizeof b - 8; i++)
+    if (kind <= 3) n += (size_t)snprintf(b + n, 8, "%d ", (int)(i * 37 % (size_t)(most + 1)));
+    else b[n++] = (char)(i * 37);
+  add_bytes(s, "pnm", b, n);
+}
 
 static uint32_t crc(const uint8_t *p, size_t n) {
   uint32_t c = 0xffffffff;
@@ -35,54 +78,66 @@ static void mend(uint8_t *p, size_t n) {
   }
 }
 
-static int make_seeds(if_bytes seed[SEEDS]) {
+static void make_seeds(seeds *s) {
   uint8_t *rgb = if_picture(W, H, 1);
   uint16_t labels[W * H], wide[W * H * 4];
   for (int i = 0; i < W * H; i++) labels[i] = (uint16_t)(i % 4);
   for (int i = 0; i < W * H * 4; i++) wide[i] = (uint16_t)(i * 997);
   uint16_t *v = if_wide(rgb, W * H * 3);
-  int n = 0;
-  seed[n++] = if_jpeg(rgb, W, H, 0);
-  seed[n++] = if_jpeg(rgb, W, H, 1);
-  seed[n++] = if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0);
-  seed[n++] = if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 1);
-  seed[n++] = if_png(labels, W, H, PNG_COLOR_TYPE_PALETTE, 2, 1);
-  seed[n++] = if_png(labels, W, H, PNG_COLOR_TYPE_GRAY, 4, 0);
-  seed[n++] = if_png(wide, W, H, PNG_COLOR_TYPE_RGB_ALPHA, 16, 0);
+  add(s, "jpeg", if_jpeg(rgb, W, H, 0));
+  add(s, "jpeg", if_jpeg(rgb, W, H, 1));
+  add(s, "png", if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0));
+  add(s, "png", if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 1));
+  add(s, "png", if_png(labels, W, H, PNG_COLOR_TYPE_PALETTE, 2, 1));
+  add(s, "png", if_png(labels, W, H, PNG_COLOR_TYPE_GRAY, 4, 0));
+  add(s, "png", if_png(wide, W, H, PNG_COLOR_TYPE_RGB_ALPHA, 16, 0));
   uint8_t exif[IF_EXIF];
   if_exif(exif, 6, 0);
-  seed[n++] = if_with_exif(if_jpeg(rgb, W, H, 0), exif, IF_EXIF);
-  seed[n++] = if_with_exif(if_png(labels, W, H, PNG_COLOR_TYPE_GRAY, 4, 0), exif, IF_EXIF);
+  add(s, "jpeg", if_with_exif(if_jpeg(rgb, W, H, 0), exif, IF_EXIF));
+  add(s, "png", if_with_exif(if_png(labels, W, H, PNG_COLOR_TYPE_GRAY, 4, 0), exif, IF_EXIF));
   if_exif(exif, 7, 1);
-  seed[n++] = if_with_exif(if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0), exif, IF_EXIF);
-  seed[n++] = if_cmyk_jpeg(rgb, W * 3 / 4, H);
-  seed[n++] = if_tiff(rgb, W, H, 8); /* where the build has no library, refused at once */
+  add(s, "png", if_with_exif(if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0), exif, IF_EXIF));
+  add(s, "jpeg", if_cmyk_jpeg(rgb, W * 3 / 4, H));
+  add(s, "tiff", if_tiff(rgb, W, H, 8)); /* where the build has no library, refused at once */
 #ifdef HAVE_WEBP
-  seed[n++] = if_webp(rgb, W, H);
-  seed[n++] = if_with_exif(if_webp(rgb, W, H), exif, IF_EXIF);
+  add(s, "webp", if_webp(rgb, W, H));
+  add(s, "webp", if_with_exif(if_webp(rgb, W, H), exif, IF_EXIF));
+  add_bytes(s, "webp", if_webp_animation, sizeof if_webp_animation);
+#endif
+  add_bmp(s, 7, 9, 1, 0);
+  add_bmp(s, 9, -8, 4, 0);
+  add_bmp(s, 9, 8, 8, 1);
+  add_bmp(s, 9, 8, 4, 2);
+  add_bmp(s, 9, 8, 16, 3);
+  add_bmp(s, 9, 8, 24, 0);
+  add_bmp(s, 9, 8, 32, 0);
+  for (int kind = 1; kind <= 6; kind++) add_pnm(s, kind, 9, 8, kind % 3 == 1 ? 1 : kind == 5 ? 1000 : 200);
+#ifdef HAVE_GIF
+  add_bytes(s, "gif", if_gif_animation, sizeof if_gif_animation);
 #endif
   free(v);
   free(rgb);
-  return n;
 }
 
 static fz f;
 static long rounds;
+static const char *format; /* NULL: all */
 
 START_TEST(damaged_files) {
   long decoded = 0;
-  if_bytes seed[SEEDS];
-  int n_seeds = make_seeds(seed);
-  for (int k = 0; k < n_seeds; k++) FZ_CHECK(seed[k].n <= 1 << 14, "a seed of %zu bytes", seed[k].n);
+  seeds s = {.wanted = format};
+  make_seeds(&s);
+  FZ_CHECK(s.n, "no seed is %s", format);
+  for (int k = 0; k < s.n; k++) FZ_CHECK(s.file[k].n <= 1 << 14, "a seed of %zu bytes", s.file[k].n);
   im_decoder d = {0};
   im_buf px = {0};
   uint8_t work[1 << 14];
   unsigned sum = 0; /* of all pixels, so that all are read */
   for (long r = 0; r < rounds; r++) {
-    int k = (int)fz_below(&f, (uint32_t)n_seeds);
-    memcpy(work, seed[k].p, seed[k].n);
-    d.size = fz_mutate(&f, work, seed[k].n);
-    if (fz_below(&f, 4)) mend(work, d.size);
+    int k = (int)fz_below(&f, (uint32_t)s.n);
+    memcpy(work, s.file[k].p, s.file[k].n);
+    d.size = fz_mutate(&f, work, s.file[k].n);
+    if (!strcmp(s.format[k], "png") && fz_below(&f, 4)) mend(work, d.size);
     im_buf_free(&d.file); /* a block of just that size, so that a read beyond it is seen */
     uint8_t *p = malloc(d.size);
     FZ_CHECK(p, "out of memory");
@@ -103,7 +158,7 @@ START_TEST(damaged_files) {
   }
   printf("%ld rounds, %ld decoded, sum %u\n", rounds, decoded, sum);
   FZ_CHECK(rounds < 1000 || (decoded > rounds / 20 && decoded < rounds * 2), "the mutations are too harsh or too mild");
-  for (int k = 0; k < n_seeds; k++) free(seed[k].p);
+  for (int k = 0; k < s.n; k++) free(s.file[k].p);
   im_buf_free(&px);
   im_decoder_free(&d);
 }
@@ -112,11 +167,12 @@ END_TEST
 /* The files are made by what the tests share, which works within Check alone. */
 int main(int argc, char **argv) {
   rounds = fz_begin(&f, argc, argv, 3000);
+  format = argc > 3 ? argv[3] : NULL;
   TCase *tc = tcase_create("fuzz");
   tcase_add_test(tc, damaged_files);
-  Suite *s = suite_create("fuzz_image");
-  suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
+  Suite *suite = suite_create("fuzz_image");
+  suite_add_tcase(suite, tc);
+  SRunner *sr = srunner_create(suite);
   srunner_set_fork_status(sr, CK_NOFORK); /* no time limit, so that many rounds can be asked for */
   srunner_run_all(sr, CK_NORMAL);
   int failed = srunner_ntests_failed(sr);

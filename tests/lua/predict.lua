@@ -203,7 +203,7 @@ for _, which in ipairs { "seg", "cls" } do
   _, words = run(script .. ("--weights %s photos/images"):format(which == "seg" and "cls" or "seg"), 2)
   t.one_line(words, "describes no model; is it a run of train_" .. which)
   _, words = run(script .. ("--weights %s empty"):format(which), 1)
-  t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff is in this folder")
+  t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm is in this folder")
 end
 _, err = run("predict_cls.lua --weights cls --out /nowhere/x.csv shapes/disc", 1)
 t.one_line(err, "/nowhere/x.csv")

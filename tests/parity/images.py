@@ -3,6 +3,7 @@
 # needs no torch
 """Image files of every kind against Pillow: pixels, orientations, inks."""
 import ctypes
+import io
 import os
 import struct
 import sys
@@ -165,6 +166,100 @@ def tiffs(tmp):
         save(tmp, "RGB", Image.fromarray(picture(9, 20)), "tif", orientation=orientation, compression="tiff_lzw")
 
 
+def given(tmp, name, data, ending, most=0):
+    """A file that Pillow cannot write, and reads."""
+    path = f"{tmp}/{n_files}.{ending}"
+    with open(path, "wb") as f:
+        f.write(data)
+    compare(f"{ending} {name}", path, most)
+
+
+def bmp(w, h, bits, rows, compression=0, colours=b"", masks=b"", header=40, used=0):
+    """The bytes of a BMP file; rows: all of its pixels."""
+    head = struct.pack("<IiiHHIIiiII", header, w, h, 1, bits, compression, len(rows), 2835, 2835, used, 0)
+    if header == 12:
+        head = struct.pack("<IHHHH", 12, w, h, 1, bits)
+    head += masks + bytes(max(0, header - len(head) - len(masks)))
+    at = 14 + len(head) + len(colours)
+    return b"BM" + struct.pack("<IHHI", at + len(rows), 0, 0, at) + head + colours + rows
+
+
+def bmps(tmp):
+    for h, w in [(1, 1), (7, 13), (64, 33)]:
+        rgba = Image.fromarray(picture(h, w, 4), "RGBA")
+        for mode in ("RGB", "RGBA", "L", "P", "1"):
+            save(tmp, mode, rgba if mode == "RGBA" else rgba.convert("RGB").convert(mode), "bmp")
+        table = bytes(v for i in range(256) for v in (i * 7 % 256, 255 - i, i * 3 % 256, 0))
+        for bits in (1, 4, 8, 16, 24, 32):
+            line = (w * bits + 31) // 32 * 4
+            colours = table[:4 << bits] if bits <= 8 else b""
+            rows = rng.integers(0, 256, h * line).astype(np.uint8).tobytes()
+            for name, height in (("", h), ("top down ", -h)):
+                given(tmp, f"{name}{bits} bits {h}x{w}", bmp(w, height, bits, rows, colours=colours), "bmp")
+            if bits != 16 and bits != 32:
+                three = b"".join(colours[i:i + 3] for i in range(0, len(colours), 4))
+                given(tmp, f"OS/2 {bits} bits {h}x{w}", bmp(w, h, bits, rows, colours=three, header=12), "bmp")
+            for masks in {16: [(0xF800, 0x7E0, 0x1F), (0x7C00, 0x3E0, 0x1F)], 32: [(0xFF0000, 0xFF00, 0xFF)]}.get(bits, []):
+                packed = struct.pack("<III", *masks)
+                given(tmp, f"{bits} bits, masks behind {h}x{w}", bmp(w, h, bits, rows, 3, colours=packed), "bmp")
+                given(tmp, f"{bits} bits, masks within {h}x{w}", bmp(w, h, bits, rows, 3, masks=packed + bytes(4), header=108), "bmp")
+    given(tmp, "few colours", bmp(4, 1, 8, bytes([0, 1, 2, 1]), colours=table[:12], used=3), "bmp")
+    runs = b"".join([b"\4\5", b"\0\3abc\0", b"\2\7\0\0",  # 4 of a colour, 3 as they are, 2; a row
+                     b"\0\4wxyz\5\1\0\0", b"\3\2\0\0", b"\x09\3\0\1"])  # the third row ends early
+    given(tmp, "run lengths of 8 bits", bmp(9, 4, 8, runs, 1, colours=table), "bmp")
+    runs = b"".join([b"\4\x5A", b"\0\5\x12\x34\x50\0", b"\0\0", b"\x09\x12\0\0", b"\x09\xF0\0\1"])
+    for height in (3, -3):
+        given(tmp, "run lengths of 4 bits", bmp(9, height, 4, runs.replace(b"\0\5\x12\x34\x50\0", b"\0\4\x12\x34\1\x55"), 2,
+                                                colours=table[:64]), "bmp")
+
+
+def pnms(tmp):
+    for h, w in [(1, 1), (7, 13), (64, 33)]:
+        rgb = Image.fromarray(picture(h, w))
+        save(tmp, "colour", rgb, "ppm")
+        save(tmp, "grey", rgb.convert("L"), "pgm")
+        save(tmp, "bits", rgb.convert("1"), "pbm")
+        save(tmp, "colour", rgb, "pnm")
+        for most in (1, 15, 200, 255, 256, 1000, 65535):
+            for kind, channels in ((5, 1), (6, 3)):
+                v = rng.integers(0, most + 1, h * w * channels)
+                data = v.astype(">u2" if most > 255 else np.uint8).tobytes()
+                given(tmp, f"P{kind} up to {most} {h}x{w}", b"P%d\n# a comment\n%d %d\n%d\n" % (kind, w, h, most) + data, "pnm")
+                text = " ".join(str(x) for x in v).encode()
+                given(tmp, f"P{kind - 3} up to {most} {h}x{w}", b"P%d %d %d\n%d\n" % (kind - 3, w, h, most) + text + b"\n", "pnm")
+        v = rng.integers(0, 2, (h, w))
+        given(tmp, f"P1 {h}x{w}", b"P1\n%d %d\n" % (w, h) + b"\n".join(b"".join(b"%d" % x for x in row) for row in v), "pbm")
+
+
+def gifs(tmp):
+    for h, w in [(1, 1), (7, 13), (64, 33)]:
+        rgb = Image.fromarray(picture(h, w))
+        for name, image, options in [("colours", rgb.quantize(200), {}), ("few", rgb.quantize(5), {}), ("grey", rgb.convert("L"), {}),
+                                     ("in rows", rgb.quantize(64), {"interlace": 0}), ("bits", rgb.convert("1"), {}),
+                                     ("one clear", rgb.quantize(16), {"transparency": 3})]:
+            save(tmp, name, image, "gif", **options)
+        more = [Image.fromarray(picture(h, w)).quantize(32) for _ in range(3)]
+        save(tmp, "animation", more[0], "gif", save_all=True, append_images=more[1:], loop=0)
+    b = io.BytesIO()
+    rgb = Image.fromarray(picture(6, 8)).quantize(16)
+    for clear in (None, 9):
+        b = io.BytesIO()
+        rgb.save(b, "GIF", **({} if clear is None else {"transparency": clear}))
+        data = bytearray(b.getvalue())
+        at = data.index(b",\0\0\0\0\x08\0\x06\0")
+        for name, size, place in (("a part of the screen", (20, 16), (5, 3)), ("beyond the screen", (8, 6), (5, 3))):
+            data[6:10] = struct.pack("<HH", *size)
+            data[at + 1:at + 5] = struct.pack("<HH", *place)
+            given(tmp, f"{name}, clear {clear}", bytes(data), "gif")
+
+
+def animations(tmp):
+    more = [Image.fromarray(picture(37, 50, 4), "RGBA") for _ in range(3)]
+    for name, frames in (("RGBA", more), ("RGB", [m.convert("RGB") for m in more])):
+        save(tmp, f"animation {name}", frames[0], "webp", most=1, save_all=True, append_images=frames[1:], lossless=True)
+        save(tmp, f"lossy animation {name}", frames[0], "webp", most=1, save_all=True, append_images=frames[1:])
+
+
 def chunks(png):
     at, out = 8, []
     while at < len(png):
@@ -225,7 +320,12 @@ def odd_files(tmp):
         except Exception:
             return None
 
-    for ending, options, odd in (("jpg", {}, odd_jpegs), ("jpg", {"progressive": True}, odd_jpegs), ("png", {}, odd_pngs)):
+    def cuts(b):
+        for n in (1, 5, 40, len(b) // 2, len(b) - 30):
+            yield f"cut by {n}", b[:-n]
+
+    others = [("bmp", {}, cuts), ("ppm", {}, cuts)] + [("gif", {}, cuts)] * ("gif" not in LEFT_OUT)
+    for ending, options, odd in (*others, ("jpg", {}, odd_jpegs), ("jpg", {"progressive": True}, odd_jpegs), ("png", {}, odd_pngs)):
         path, picked = f"{tmp}/odd.{ending}", picture(37, 50)
         Image.fromarray(picked).save(path, **options)
         with open(path, "rb") as f:
@@ -306,10 +406,19 @@ with tempfile.TemporaryDirectory() as tmp:
     ycck(tmp)
     pngs(tmp)
     odd_files(tmp)
+    bmps(tmp)
+    pnms(tmp)
+    for ending in ("jfif", "jpe"):
+        save(tmp, "ending", Image.fromarray(picture(9, 7)), ending)
+    if "gif" in LEFT_OUT:
+        refused(tmp, "gif", "giflib")
+    else:
+        gifs(tmp)
     if "webp" in LEFT_OUT:
         refused(tmp, "webp", "libwebp")
     else:
         webps(tmp)
+        animations(tmp)
     if "tiff" in LEFT_OUT:
         refused(tmp, "tif", "libtiff")
     else:

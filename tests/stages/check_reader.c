@@ -464,7 +464,7 @@ START_TEST(test_folder_refused) {
   spt_free(t);
   rmdir(if_path("masks"));
   t = reader("classes = 5", 1);
-  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png|webp|tif|tiff and masks/*.png");
+  says(t, SP_E_NOTFOUND, "a data folder holds images/*.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm and masks/*.png");
   spt_free(t);
 }
 END_TEST

@@ -65,7 +65,7 @@ START_TEST(test_order_and_labels) {
   if_put(in_tree("a/.hidden.jpg"), "x", 1);
   if_put(in_tree("a/.hidden/x.jpg"), "x", 1);
   if_put(in_tree(".git/x.jpg"), "x", 1);
-  if_put(in_tree("a/x.gif"), "x", 1);
+  if_put(in_tree("a/x.xcf"), "x", 1);
   if_put(in_tree("a/jpg"), "x", 1);
   ck_assert_int_eq(mkdir(if_path(in_tree("a/dir.jpg")), 0777), 0);
   ck_assert_int_eq(mkfifo(if_path(in_tree("a/pipe.jpg")), 0600), 0);
@@ -195,7 +195,7 @@ END_TEST
 /* In one line; hidden ones are none of it. */
 START_TEST(test_left_out) {
   static const char *const files[] = {"notes.txt", "stray.jpg",    "a/.hidden.txt", ".git/x",
-                                      "a/x.gif",   "b/deep/y.GIF", "z.md"};
+                                      "a/x.xcf",   "b/deep/y.XCF", "z.md"};
   dot("a/x.png", 1);
   dot("b/deep/x.png", 1);
   for (int k = 0; k < 2; k++) {
@@ -208,7 +208,7 @@ START_TEST(test_left_out) {
     for (size_t i = 0; !k && i < SP_ARRAY(files); i++) if_put(in_tree(files[i]), "x", 1);
     if (!k) continue;
     const char *line = strstr(log, "tree: left out: 1 image outside of the classes' folders, 4 files of other endings, "
-                                   "such as a/x.gif\n");
+                                   "such as a/x.xcf\n");
     ck_assert_msg(line && !strstr(line + 12, "left out"), "%s", log);
   }
 }
@@ -280,8 +280,8 @@ static void refuses(spt *t, int status, const char *words) {
 }
 
 static const char layouts[] =
-    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png|webp|tif|tiff, masks/*.png of "
-    "the same names) nor subfolders with *.jpg|jpeg|png|webp|tif|tiff (target = \"class\": one for "
+    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm, masks/*.png of "
+    "the same names) nor subfolders with *.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm (target = \"class\": one for "
     "each class)";
 
 static spt *as_masks(const char *dir) {
@@ -301,7 +301,7 @@ START_TEST(test_layouts_refused) {
   refuses(tree("", 1), SP_E_NOTFOUND, layouts);
   refuses(as_masks(tree_dir), SP_E_NOTFOUND, layouts);
   dot("b/x.jpg", 1);
-  refuses(tree("", 1), SP_E_DATA, "tree/a holds no *.jpg|jpeg|png|webp|tif|tiff; every subfolder is a class");
+  refuses(tree("", 1), SP_E_DATA, "tree/a holds no *.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm; every subfolder is a class");
   refuses(as_masks(tree_dir), SP_E_INVALID,
           "tree holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants images/ and "
           "masks/");

@@ -416,7 +416,7 @@ START_TEST(test_samples_refused) {
              {{"a.png", "a.cls", "b.png", "a.cls"}, "set/one.tar: a.cls is there twice"},
              {{"a.png", "a.cls", "a.jpg"}, "set/one.tar: a.png and a.jpg have the same name up to the first dot"},
              {{"a.png", "a.cls", "b.png"}, "set/one.tar: b.png has no label: there is no b.cls"},
-             {{"a.cls", "b.txt"}, "the shards hold no sample: KEY.jpg|jpeg|png|webp|tif|tiff with KEY.cls"}};
+             {{"a.cls", "b.txt"}, "the shards hold no sample: KEY.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm with KEY.cls"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     for (int k = 0; k < 4 && bad[i].names[k]; k++) {
       if (strstr(bad[i].names[k], ".cls")) add_text(bad[i].names[k], "0");

@@ -131,6 +131,19 @@ static int is_tiff(const im_decoder *d) {
   return begins(d, 0, "II*\0", 4) || begins(d, 0, "MM\0*", 4) || begins(d, 0, "II+\0", 4) || begins(d, 0, "MM\0+", 4);
 }
 
+static int is_gif(const im_decoder *d) { return begins(d, 0, "GIF87a", 6) || begins(d, 0, "GIF89a", 6); }
+
+/* Text may begin as these do: the lengths of headers tell. */
+static int is_bmp(const im_decoder *d) {
+  const uint8_t *p = d->file.p;
+  return begins(d, 0, "BM", 2) && d->size >= 26 && !p[16] && !p[17];
+}
+
+static int is_pnm(const im_decoder *d) {
+  const uint8_t *p = d->file.p;
+  return d->size >= 8 && p[0] == 'P' && p[1] >= '1' && p[1] <= '6' && memchr(" \t\r\n#", p[2], 5);
+}
+
 static int png_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   return im_png(d, max_pixels, px, 0, w, h);
 }
@@ -146,6 +159,9 @@ static const format formats[] = {
     {is_png, im_png_orientation, png_rgb},
     {is_webp, im_webp_orientation, im_webp},
     {is_tiff, NULL, im_tiff},
+    {is_bmp, NULL, im_bmp},
+    {is_gif, NULL, im_gif},
+    {is_pnm, NULL, im_pnm},
 };
 
 static void begin(im_decoder *d) {

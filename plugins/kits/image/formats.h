@@ -21,6 +21,9 @@ int im_webp_orientation(const uint8_t *p, size_t size);
  * d->orientation. Damage that changes no pixel goes to d->note. SP_E_UNSUPPORTED: the build has no library for it. */
 int im_jpeg(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_png(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h);
+int im_bmp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+int im_gif(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
+int im_pnm(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_webp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 

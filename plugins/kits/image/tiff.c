@@ -70,16 +70,18 @@ static int broken(im_decoder *d) { return *d->why ? IM_BROKEN : im_say(d, IM_BRO
 /* What libtiff allocates for a strip or a tile goes by what the header says. */
 static int check_header(job *j, TIFF *tif) {
   uint32_t w = 0, h = 0;
-  uint16_t samples = 1, bits = 1, way = 1;
+  uint16_t samples = 1, bits = 1, way = 1, form = SAMPLEFORMAT_UINT;
   TIFFGetField(tif, TIFFTAG_IMAGEWIDTH, &w);
   TIFFGetField(tif, TIFFTAG_IMAGELENGTH, &h);
   TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLESPERPIXEL, &samples);
   TIFFGetFieldDefaulted(tif, TIFFTAG_BITSPERSAMPLE, &bits);
   TIFFGetFieldDefaulted(tif, TIFFTAG_ORIENTATION, &way);
+  TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLEFORMAT, &form);
   int rc = im_check_pixels(j->d, w, h, j->max_pixels < MOST_PIXELS ? j->max_pixels : MOST_PIXELS);
   if (rc) return rc;
   if (samples > MOST_SAMPLES || bits > MOST_BITS)
-    return im_say(j->d, IM_BROKEN, "%d samples of %d bits a pixel; 8 of 16 bits at most are read", samples, bits);
+    return im_say(j->d, IM_BROKEN, "samples of %d bits%s, %d a pixel; at most 8 of 16 bits are read", bits,
+                  form == SAMPLEFORMAT_IEEEFP ? " (float)" : "", samples);
   int64_t most = (int64_t)w * h * MOST_SAMPLES * (MOST_BITS / 8) + SPARE_BYTES;
   uint64_t part = TIFFIsTiled(tif) ? TIFFTileSize64(tif) : TIFFStripSize64(tif);
   if (part > (uint64_t)most) return im_say(j->d, IM_BROKEN, "a part of it would be larger than %d x %d pixels", w, h);

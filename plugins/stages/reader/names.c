@@ -112,7 +112,8 @@ size_t rd_stem_length(const char *name) {
 }
 
 int rd_is_picture(const char *name) {
-  static const char *const endings[] = {".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"};
+  static const char *const endings[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff",
+                                        ".bmp", ".dib",  ".gif", ".ppm",  ".pgm", ".pbm",  ".pnm"};
   const char *dot = strrchr(name, '.');
   for (size_t i = 0; dot && i < sizeof endings / sizeof *endings; i++)
     if (!strcasecmp(dot, endings[i])) return 1;

@@ -349,7 +349,7 @@ static const sp_param file_fields[] = {{.name = "path",
                                         .type = SP_PARAM_STRING,
                                         .flags = SP_PARAM_REQUIRED | SP_PARAM_FIRST,
                                         .offset = offsetof(rd_file, path),
-                                        .doc = "JPEG, PNG, WebP or TIFF file"},
+                                        .doc = "JPEG, PNG, WebP, TIFF, BMP, GIF or PNM file"},
                                        {.name = NULL}};
 
 static const char *const split_choices[] = {"all", "train", "val", NULL};

@@ -9,7 +9,7 @@
 #include "../../kits/image/rows.h"
 #include "../../kits/image/work.h"
 
-#define RD_ENDINGS "jpg|jpeg|png|webp|tif|tiff" /* rd_is_picture */
+#define RD_ENDINGS "jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm" /* in words, of what rd_is_picture takes */
 #define RD_VAL_FRACTION 0.1
 #define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
 
