@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""What spcore_convert.py is made of."""
