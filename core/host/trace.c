@@ -198,7 +198,7 @@ static void put_bounds(const sp_trace *t, sp_sb *out) {
   size_t dropped = sp_trace_dropped(t);
   if (t->path && t->n_windows)
     sp_sb_putf(out, "%s: steps %" PRIu64 " to %" PRIu64 "; of other steps nothing is kept (--trace-steps)\n", t->path,
-               t->first, t->last);
+               t->first + 1, t->last + 1); /* people count from 1 */
   if (dropped) sp_sb_putf(out, "%zu slices were not kept: the trace holds %zu\n", dropped, t->max);
 }
 

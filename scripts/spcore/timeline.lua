@@ -42,6 +42,16 @@ local function load(path)
   return doc, head
 end
 
+-- Whether a call of an evaluation began within the slice; pauses are sorted.
+local function pauses_in(pauses, s)
+  local lo, hi = 1, #pauses + 1
+  while lo < hi do
+    local mid = (lo + hi) // 2
+    if pauses[mid] < s.from then lo = mid + 1 else hi = mid end
+  end
+  return pauses[lo] ~= nil and pauses[lo] <= s.to
+end
+
 local drawn = { call = true, graph = true, host = true }
 
 -- { path =, strategy =, device =, lanes = { names in order }, slices = by begin, arrows =, first =, last = steps }: of the
@@ -95,6 +105,10 @@ function timeline.read(path, rank)
     if a.from ~= b.from then return a.from < b.from end
     return a.to > b.to
   end)
+  table.sort(trace.pauses)
+  for _, s in ipairs(kept) do
+    if s.cat == "host" and s.name == "script" and pauses_in(trace.pauses, s) then s.name = "evaluation" end
+  end
   for _, a in ipairs(trace.arrows) do a.from_lane, a.to_lane = lane_of[a.from_track], lane_of[a.to_track] end
   for _, name in ipairs(tracks) do
     if used[name] and name ~= "host" then trace.lanes[#trace.lanes + 1] = name end
@@ -117,7 +131,6 @@ end
 -- Steps behind whose predecessor no evaluation came: a set, and how many.
 local function steady(trace, ends)
   local steps, n, k = {}, 0, 1
-  table.sort(trace.pauses)
   for step = trace.first + 1, trace.last do
     local from, to = ends[step - 1], ends[step]
     while from and trace.pauses[k] and trace.pauses[k] < from do k = k + 1 end
@@ -192,8 +205,8 @@ function timeline.words(trace, traces)
     local others = f.sum - f.longest
     lines[2] = ("the lanes' work of a step adds up to %s; the longest lane, %s, has %s, which a step takes at best"):format(
       ms(f.sum), f.longest_lane, ms(f.longest))
-    lines[3] = ("of the others' %s, %s passed beside it (%.0f %%); lanes slow each other down, so this is not the gain"):format(
-      ms(others), ms(f.overlap * others), 100 * f.overlap)
+    lines[3] = ("%.0f %% of the other lanes' %s ran in parallel with it; since lanes slow each other down, the real gain is smaller")
+      :format(100 * f.overlap, ms(others))
   end
   lines[#lines + 1] = gain(trace, f, serialized_of(traces, trace))
   return lines
@@ -231,7 +244,7 @@ function timeline.cut(trace, from, n)
   local to, ends = math.min(from + n - 1, trace.last), ends_of(trace)
   local zero, stop = ends[from - 1] or begin_of(trace, from), ends[to]
   if not zero or not stop or stop <= zero then
-    core.fail(("%s: nothing ran in the steps %d to %d"):format(trace.path, from, to))
+    core.fail(("%s: nothing ran in the steps %d to %d"):format(trace.path, from + 1, to + 1))
   end
   local part = { from = from, to = to, length = stop - zero, slices = {}, arrows = {} }
   for _, s in ipairs(trace.slices) do

@@ -11,14 +11,29 @@ local at_right = { class = "dim", ["text-anchor"] = "end", ["font-size"] = look.
 
 -- ---- colours ----
 
--- A fill for each stage, in the order in which they are first seen.
+-- "fwd", "bwd", "bwd[2]"; what else a call does, by its own word; whether it belongs to the backward pass
+local short = { forward = "fwd", backward = "bwd" }
+local function what_of(s)
+  local word = s.cat == "call" and s.name:sub(#s.stage + 2) or ""
+  return word:gsub("^%l+", short), word:find "^backward" ~= nil
+end
+
+-- A darker shade, on which dark text is still read.
+local function darker(colour)
+  return "#" .. colour:gsub("%x%x", function(x) return ("%02x"):format(math.floor(tonumber(x, 16) * 0.74)) end):sub(2)
+end
+
+-- A fill for each stage, in the order in which they are first seen, { fill, that of its backward, if there is one }.
 local function colours_of(parts)
   local fills, names = {}, {}
   for _, part in ipairs(parts) do
     for _, s in ipairs(part.slices) do
-      if s.cat == "call" and not fills[s.stage] then
-        fills[s.stage] = look.fills[#names % #look.fills + 1]
-        names[#names + 1] = s.stage
+      if s.cat == "call" then
+        if not fills[s.stage] then
+          fills[s.stage] = { look.fills[#names % #look.fills + 1] }
+          names[#names + 1] = s.stage
+        end
+        if select(2, what_of(s)) then fills[s.stage][2] = darker(fills[s.stage][1]) end
       end
     end
   end
@@ -29,10 +44,10 @@ end
 
 -- What is written in a bar: as much as there is room for.
 local function label(s, width)
-  local name = s.stage or s.name
-  local what = s.name:match "(%S+)$"
-  local long = s.cat == "call" and what ~= "forward" and name .. " " .. what or name
-  for _, text in ipairs { long .. " " .. s.step, name .. " " .. s.step, s.cat == "call" and tostring(s.step) or nil } do
+  local name, what, step = s.stage or s.name, what_of(s), s.step + 1
+  local texts = { ("%s %s %d"):format(name, what, step), ("%s %d"):format(what, step), tostring(step) }
+  if what == "" then texts = { ("%s %d"):format(name, step), name } end
+  for _, text in ipairs(texts) do
     if utf8.len(text) * letter + 4 <= width then return text end
   end
 end
@@ -45,7 +60,7 @@ local function put_bar(c, s, y)
   if wide < 0.4 and row.x and x - row.x < 0.4 then return end
   row.x = x
   local box = { rx = 1.5, opacity = s.cat == "call" and s.name:find " copy$" and 0.6 or nil }
-  if s.cat == "call" then box.fill = c.fills[s.stage]
+  if s.cat == "call" then box.fill = c.fills[s.stage][select(2, what_of(s)) and 2 or 1]
   elseif s.cat == "graph" and not c.hidden then box.fill, box.class = "none", "line-dim"
   else box.class = "host" end
   c:group({}, function()
@@ -55,7 +70,7 @@ local function put_bar(c, s, y)
       c:text(x + wide / 2, y + 13, text,
         { ["font-size"] = look.small, ["text-anchor"] = "middle", fill = look.on_fill })
     end
-  end, ("%s, step %d: %s"):format(s.name, s.step, timeline.ms((s.to - s.from) / 1e3)))
+  end, ("%s, step %d: %s"):format(s.name, s.step + 1, timeline.ms((s.to - s.from) / 1e3)))
 end
 
 -- The time of a lane's calls, or of its graphs where there are no others; graphs around calls count once.
@@ -105,7 +120,7 @@ end
 -- A trace; returns where the next one begins.
 local function put_panel(c, trace, part, y)
   local title = ("%s, %s%s"):format(trace.device, trace.capture == "off" and "" or "capture " .. trace.capture .. ", ",
-    part.from == part.to and "step " .. part.from or ("steps %d to %d"):format(part.from, part.to))
+    part.from == part.to and "step " .. part.from + 1 or ("steps %d to %d"):format(part.from + 1, part.to + 1))
   c:text(8, y + 14, trace.strategy .. trace.of_rank,
     { class = "ink", ["font-size"] = look.large, ["font-weight"] = "bold" },
     title, { class = "dim", dx = 8, ["font-size"] = look.font, ["font-weight"] = "normal" })
@@ -146,12 +161,16 @@ local function put_legend(c, names, y)
   local function entry(words, attributes)
     entries[#entries + 1] = { words = words, mark = function(x, at) c:rect(x, at - 9, 11, 11, attributes) end }
   end
-  for _, name in ipairs(names) do entry(look.cut(name, 24), { rx = 2, fill = c.fills[name] }) end
+  for _, name in ipairs(names) do
+    local forward, backward = table.unpack(c.fills[name])
+    entry(look.cut(name, 24) .. (backward and " fwd" or ""), { rx = 2, fill = forward })
+    if backward then entry(look.cut(name, 24) .. " bwd", { rx = 2, fill = backward }) end
+  end
   entry("idle", { rx = 2, class = "idle" })
   entries[#entries + 1] = { words = "a wait for another lane", mark = function(x, at)
     c:path(svg.path("M", x + 1, at + 1, "L", x + 10, at - 8), { class = "line-ink", ["stroke-width"] = 0.8 })
   end }
-  entry("host: script, metrics", { rx = 2, class = "host" })
+  entry("host: script, evaluation, metrics", { rx = 2, class = "host" })
   y = c:legend(entries, { left = 8, right = look.width - 8, y = y + 9, line = 18, letter = 6.5, room = 30,
     words_at = 16, text = { class = "ink" } }) - 9
   c:text(8, y + 28, "numbers in bars: steps; on the right: how much of the time drawn a lane was busy",

@@ -95,12 +95,38 @@ do -- the terminal says the same, and what each number is
   local f, out = timeline.figures(timeline.read(file "half.json")), command "half.json all.json"
   t.eq(f.longest_lane, "one")
   t.eq(("%.6f %.6f %.6f"):format(f.step, f.sum, f.longest), "160.000000 210.000000 110.000000")
-  t.match(out, "^half.json: mine <&> on cpu, steps 0 to 6\n")
+  t.match(out, "^half.json: mine <&> on cpu, steps 1 to 7\n")
   t.match(out, "\n  160 ms a step, mean of 6\n")
   t.match(out, "\n  the lanes' work of a step adds up to 210 ms; the longest lane, one, has 110 ms, which")
-  t.match(out, "\n  of the others' 100 ms, 50 ms passed beside it %(50 %%%); lanes slow")
+  t.match(out, "\n  50 %% of the other lanes' 100 ms ran in parallel with it; since lanes slow")
   t.match(out, "\nall.json: ")
   t.ok(not out:find "times as fast", "no gain without a serialized one")
+end
+
+do -- forward and backward have words and shades of their own; a script that evaluates says so
+  local events = { '{"ph":"M","pid":1,"tid":1,"name":"thread_name","args":{"name":"one"}}',
+    '{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"host"}}' }
+  local function add(name, cat, tid, ts, dur, step, loop, stage)
+    events[#events + 1] = ('{"ph":"X","pid":1,"tid":%d,"name":"%s","cat":"%s","ts":%d,"dur":%d,"args":{"step":%d,"loop":%d%s}}')
+      :format(tid, name, cat, ts, dur, step, loop, stage and (',"stage":"%s","lane":"one"'):format(stage) or "")
+  end
+  for step = 0, 3 do
+    local at = step * 3000
+    add("net forward", "call", 1, at, 900, step, 1, "net")
+    add("net backward", "call", 1, at + 1000, 900, step, 1, "net")
+    add("script", "host", 2, at + 2000, 900, step, 1)
+  end
+  add("net forward", "call", 1, 5100, 700, 0, 2, "net") -- within the second one's
+  t.write(file "shades.json", ('{"otherData":{"writer":"spcore","version":1,"strategy":"serialized","device":"cpu","loop":1},'
+    .. '"traceEvents":[%s]}'):format(table.concat(events, ",")))
+  command "shades.json --out shades.svg --from 2 --steps 3"
+  local svg = t.read(file "shades.svg")
+  for _, words in ipairs { ">net fwd 2<", ">net bwd 2<", ">net fwd<", ">net bwd<", "<title>evaluation, step 2: ", "<title>script, step 3: " } do
+    t.ok(svg:find(words, 1, true), words)
+  end
+  local fills = {}
+  for fill in svg:gmatch 'rect [^>]*fill="(#%x+)"[^>]*/>\n<text [^>]*>net %lwd %d' do fills[fill] = true end
+  t.ok(fills["#8ecae6"] and fills["#6995aa"], "two shades")
 end
 
 do -- beside a serialized one: the gain, of the steps' own times, wherever that one stands
@@ -145,19 +171,19 @@ local function check_picture(svg)
   return rows, bars, h
 end
 
-command "0.json 100.json --out two.svg --steps 2 --from 3"
+command "0.json 100.json --out two.svg --steps 2 --from 4"
 local two = t.read(file "two.svg")
 local rows, bars, high = check_picture(two)
 t.eq(rows, 8, "reader, one, two and the host, twice")
 t.ok(bars >= 2 * 5, "bars: " .. bars)
 t.match(two, ">mine &lt;&amp;&gt;<")
-t.match(two, "steps 3 to 4<")
+t.match(two, "steps 4 to 5<")
 for _, word in ipairs { ">a<", ">b<", ">c<", ">reader<", ">idle<", ">ms<", "a wait for another lane" } do t.match(two, word) end
 command "0.json --out one.svg"
 rows = check_picture(t.read(file "one.svg"))
 t.eq(rows, 4)
 t.ok(high > tonumber(t.read(file "one.svg"):match 'height="(%d+)"'), "two are higher than one")
-t.match(t.read(file "one.svg"), "steps 1 to 4<") -- of 0 to 6, in the middle
+t.match(t.read(file "one.svg"), "steps 2 to 5<") -- of 1 to 7, in the middle
 
 -- The same as a PNG, twice as large; a build without librsvg says so.
 local left_out = (", %s, "):format(os.getenv "SP_LEFT_OUT" or "")
@@ -231,7 +257,7 @@ refuse('{"otherData":{"writer":"spcore","version":1},"traceEvents":[]}', "bad.js
 refuse(good:gsub('"ph":"X","pid":1,"tid":(%d+)', '"ph":"X","pid":1', 1), "bad.json: event %d+, '.*': a track 'tid' is wanted")
 refuse(good:gsub('"dur":[%d.]+', '"dur":-1', 1), "bad.json: event %d+, '.*': 'ts' and 'dur' are wanted, microseconds")
 refuse(good:gsub('"step":%d+,"loop":1', '"step":"x"', 1), "bad.json: event %d+, '.*': 'args' with 'step' and 'loop' are wanted")
-refuse(good, "%-%-from 9: bad.json has the steps 0 to 6", "--from 9")
+refuse(good, "%-%-from 9: bad.json has the steps 1 to 7", "--from 9")
 t.one_line(select(2, command("nowhere.json", 1)), "nowhere.json: No such file or directory")
 t.one_line(select(2, command(".", 1)), "^spcore: %.: Is a directory\n$")
 t.one_line(select(2, command("", 2)), "timeline: a trace is wanted, which spcore run SCRIPT %-%-trace FILE writes")

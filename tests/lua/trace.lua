@@ -276,7 +276,7 @@ do
   t.eq(last - first + 1, 7)
   t.eq(trace.head.first_step, first)
   t.eq(trace.head.last_step, last)
-  t.match(out, ("t.json: steps %d to %d; of other steps nothing is kept"):format(first, last))
+  t.match(out, ("t.json: steps %d to %d; of other steps nothing is kept"):format(first + 1, last + 1))
   local evaluations = 0
   for loop = 2, 20 do
     local from, to = steps_of(trace, loop)

@@ -7,8 +7,8 @@ local picture = require "spcore.timeline_svg"
 local timeline = require "spcore.timeline"
 
 local opt = sp.args({
-  out = { "", "FILE.svg or FILE.png to draw", default = "none: the figures alone" },
-  from = { -1, "first step that is drawn", default = "in the middle", min = -1, max = math.maxinteger },
+  out = { "", "picture to draw, .svg or .png", default = "none: the figures alone", value = "FILE" },
+  from = { 0, "first step that is drawn, from 1", default = "in the middle", min = 1, max = math.maxinteger },
   steps = { 4, "so many steps are drawn", min = 1, max = 1000 },
 }, {
   rest = "TRACE...", doc = "Draws traces of runs below each other on one axis, and says how far their lanes overlap.",
@@ -26,9 +26,9 @@ end
 local function cut(trace)
   local count = trace.last - trace.first + 1
   local n = math.min(opt.steps, count)
-  local from = opt.from >= 0 and opt.from or timeline.middle(trace, n)
+  local from = opt.from > 0 and opt.from - 1 or timeline.middle(trace, n)
   if from < trace.first or from > trace.last then
-    sp.fail(("--from %d: %s has the steps %d to %d"):format(from, trace.path, trace.first, trace.last))
+    sp.fail(("--from %d: %s has the steps %d to %d"):format(from + 1, trace.path, trace.first + 1, trace.last + 1))
   end
   return timeline.cut(trace, from, n)
 end
@@ -44,7 +44,7 @@ for _, path in ipairs(opt.rest) do
   until rank >= math.min(trace.ranks, 64)
 end
 for _, trace in ipairs(traces) do
-  print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first, trace.last))
+  print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first + 1, trace.last + 1))
   for _, line in ipairs(timeline.words(trace, traces)) do print("  " .. line) end
   if trace.hidden then print("  " .. trace.hidden) end
 end
