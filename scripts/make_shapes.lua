@@ -67,7 +67,7 @@ local function stem(i) return ("%05d"):format(i) end
 
 -- Calls done(m, first, last) with the samples of each step that is over, counted from 0.
 local function run(g, data, done)
-  local bar <close> = sp.progress { total = (data.length + batch - 1) // batch }
+  local bar <close> = sp.progress { total = (data.length + batch - 1) // batch, unit = "batch" }
   local first = 0
   for _, m in g:steps(bar.total) do
     local last = math.min(first + batch, data.length) - 1

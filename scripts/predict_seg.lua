@@ -6,7 +6,7 @@ local outputs = require "spcore.outputs"
 local predict = require "spcore.predict"
 
 local opt, model, weights = predict.args("train_seg.lua", {
-  out = { "predictions", "folder for masks/NAME.png, overlays/NAME.png, predictions.json and bad.txt" },
+  out = { "predictions", "folder for masks/NAME.png, overlays/NAME.png, predictions.json and bad.txt", value = "DIR" },
   probabilities = {
     "none", "probabilities/NAME: npy: float32 classes x height x width; png: the best class's in 16 bits",
     choices = { "none", "npy", "png" },

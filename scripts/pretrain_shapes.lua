@@ -14,7 +14,7 @@ local opt = sp.args({
   data_seed = { 1, "seed of the set; train_seg.lua has 0", min = 0 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
-  to = { "shapes_encoder.safetensors", "file to write" },
+  to = { "shapes_encoder.safetensors", "file to write", value = "FILE" },
 }, { doc = "Pretrains the encoder of train_seg.lua on the built-in set `shapes`.", without = { "by_hand" } })
 
 -- What is written at the end could be written now: better to know it before the training.

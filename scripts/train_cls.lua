@@ -11,9 +11,9 @@ local words = require "spcore.words"
 local opt = sp.args({
   data = {
     "auto", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
-    default = "shapes; with --reference random",
+    default = "shapes; with --reference random", value = "DIR|FILE|NAME",
   },
-  val = { "", "folder with the images for validation", default = "part of --data", sets = "reader.val_path" },
+  val = { "", "folder with the images for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 1, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
   steps = { -1, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 1 },
@@ -31,7 +31,7 @@ local opt = sp.args({
   samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 1 },
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
-  encoder = { "", "weights that the encoder begins with" },
+  encoder = { "", "weights that the encoder begins with", value = "FILE" },
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,

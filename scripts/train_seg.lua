@@ -10,9 +10,10 @@ local words = require "spcore.words"
 local opt = sp.args({
   data = {
     "auto", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; .tar; .npy; shapes, random",
-    default = "shapes; with --reference random",
+    default = "shapes; with --reference random", value = "DIR|FILE|NAME",
   },
-  val = { "", "folder with the images and masks for validation", default = "part of --data", sets = "reader.val_path" },
+  val = { "", "folder with the images and masks for validation", default = "part of --data", value = "DIR",
+    sets = "reader.val_path" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 1, max = 255, sets = "reader.classes" },
   size = { -1, "pixels of a side", default = "64; with --backbone and --reference 256", min = 1, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536 },
@@ -33,7 +34,7 @@ local opt = sp.args({
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
-  encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained" },
+  encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,

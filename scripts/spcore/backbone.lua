@@ -11,13 +11,13 @@ local backbone = {}
 
 -- The options of a training script.
 backbone.options = {
-  backbone = { "", "a known network as the encoder, such as resnet34: docs/backbones.md", default = "none: a small one" },
-  weights = { "", "safetensors file with the backbone's weights" },
+  backbone = { "", "a known network as the encoder, such as resnet34: docs/backbones.md", default = "none: a small one", value = "NAME" },
+  weights = { "", "safetensors file with the backbone's weights", value = "FILE" },
   cache = {
     "off", "where what the frozen encoder makes of each image is kept, so that it computes it once",
     choices = { "device", "host", "off" },
   },
-  variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1" },
+  variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1", value = "NAME" },
 }
 
 -- Where weights are, of names that torchvision and timm share.

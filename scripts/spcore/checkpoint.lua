@@ -356,11 +356,11 @@ function checkpoint.resume(g, dir, override, steps)
       local node = g:find(name)
       for key, value in pairs(node and live or {}) do node:set(key, value) end
     end
-    progress.print("resumed at step %d: %s", step, path)
+    progress.print("resumed after step %d: %s", step, path)
   else
     step = 0
     local n = found.lines
-    progress.print("resumed at step 0: %s has no checkpoint yet%s", dir,
+    progress.print("starts again at step 1: %s has no checkpoint yet%s", dir,
       n > 0 and ("; its %d step%s done again"):format(n, n == 1 and " is" or "s are") or "")
   end
   if ranks.first then os.remove(dir .. "/summary.json") end -- of a run that was complete: no longer, once its metrics are cut

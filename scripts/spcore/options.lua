@@ -91,7 +91,7 @@ options.resuming = {
     resume = "session",
     more = "Resume the run in that folder, with its options, from its newest checkpoint. Weights, and metrics except "
       .. "for times, are those of an uninterrupted run, byte for byte. A damaged checkpoint is named, and the one "
-      .. "before it is used; without any the run starts at step 0 again. A run that is complete is reported as such." },
+      .. "before it is used; without any the run starts from its beginning. A run that is complete is reported as such." },
   override = { false, "with --resume: accept options that differ from the run's, or another graph", resume = "session",
     more = "With *--resume*: accept options of the command line that differ from the run's, or another graph, and "
       .. "report them." },

@@ -52,9 +52,9 @@ end
 
 -- args(script, spec, doc) -> the options, with those that both scripts have; then as predict.run, of a run of `script`
 function predict.args(script, spec, doc)
-  spec.weights = { "", "folder of a run of " .. script }
+  spec.weights = { "", "folder of a run of " .. script, value = "RUN" }
   spec.best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" }
-  spec.list = { "", "file with a path on each line, - for the standard input; @FILE among the images is the same" }
+  spec.list = { "", "file with a path on each line, - for the standard input; @FILE among the images is the same", value = "FILE" }
   spec.decode = {
     "full", "scaled: JPEG files much larger than the network's input are decoded smaller: faster, probabilities differ a little",
     choices = { "full", "scaled" },

@@ -245,7 +245,7 @@ local function new(t)
     dir = dir, opt = opt, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end",
     began = sys.now(), seen = 0, images = 0, first = first, unsaved = false, save_weights = t.weights ~= false,
     epochs = (t.epochs or 0) > 0 and t.epochs, classes = names_of(t.classes),
-    total = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
+    total = t.steps, planned = t.steps, best_by = rawget(opt, "best_by") or "auto", patience = rawget(opt, "patience") or 0,
     min_delta = rawget(opt, "min_delta") or 0.0, waited = 0,
     bar = progress.new { total = t.steps, every = t.every, first = first },
   }, run)
@@ -326,6 +326,20 @@ local function figure(name, v)
   return name .. (v == v and (" %.3f"):format(v) or " -")
 end
 
+-- "step 500/1000  loss 0.5012  val loss 0.4711  val IoU 0.8123  1:05, the best so far": a line that stays on a terminal.
+local function words_of_eval(self, step, eval, is_best)
+  local parts = { ("step %d%s"):format(step + 1, self.planned and "/" .. self.planned or "") }
+  local function add(name, v) -- of numbers alone
+    if type(v) == "number" then parts[#parts + 1] = name .. (v == v and " %.4f" or " nan"):format(v) end
+  end
+  add("loss", self.loss)
+  add("val loss", eval.loss)
+  add("val accuracy", eval.accuracy)
+  add("val IoU", eval.iou)
+  parts[#parts + 1] = progress.clock(sys.now() - self.began) .. (is_best and ", the best so far" or "")
+  return table.concat(parts, "  ")
+end
+
 -- The best validation is one whose weights there are: where their save failed, it is the one before.
 local function settle_best(self)
   if self.checkpoint and self.checkpoint:best_is_there() == false then self.best = self.best_before end
@@ -338,6 +352,7 @@ local function note_eval(self, step, eval)
   local is_best = consider(self, step, eval, self.graph._raw:boundary())
   local b = self.best
   if is_best and self.checkpoint then self.checkpoint:best { metric = b.metric, value = b.value, step = step } end
+  if self.bar.terminal then progress.print("%s", words_of_eval(self, step, eval, is_best)) end
   if self.samples then self.samples:draw(step, is_best, self.board) end
 end
 
@@ -355,7 +370,7 @@ local function check_step(self, step, m)
   end
   local least = self.last and self.last + 1 or self.first
   if step < least then
-    core.fail(("run:step: step %d was there already; the next one is %d"):format(step, least))
+    core.fail(("run:step: step %d was there already; the next one is %d"):format(step, least)) -- as g:steps counts
   end
 end
 
@@ -378,6 +393,7 @@ function run:step(step, m)
     if k ~= "counts" then line[k] = v end
   end
   line.time = m.time - self.began
+  if line.iou == nil and type(counts) == "table" and not has_hits(m) then line.iou = mean_iou(counts) end -- of this batch
   write_line(self, line)
   if self.board then self.board:step(step, m) end
   self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss
@@ -526,12 +542,12 @@ local function summary_of(self)
   return s
 end
 
--- "stopped early at step 749: no better iou for 3 validations, best 0.8123 at step 599"
+-- "stopped early at step 750: no better iou for 3 validations, best 0.8123 at step 600"
 local function words_of_early(self)
   local early, b = self.early, self.best
-  return ("stopped early at step %d: no better %s for %d validation%s%s"):format(early.step,
+  return ("stopped early at step %d: no better %s for %d validation%s%s"):format(early.step + 1,
     b and b.metric or self.best_by, early.validations, early.validations == 1 and "" or "s",
-    b and (", best %.4f at step %d"):format(b.value, b.step) or "")
+    b and (", best %.4f at step %d"):format(b.value, b.step + 1) or "")
 end
 
 -- Saves the weights and closes the folder. The last line, printed also with --quiet, names the folder; `text` follows.
@@ -558,9 +574,14 @@ function run:finish(text)
   if why then core.fail(why) end
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
-  if told then summary.print(told, self.first) end
+  if told then summary.print(told, self.first, sys.there(self.dir .. "/best.safetensors") and self.dir) end
   if told and self.early then progress.print("%s", words_of_early(self)) end
-  if cut_short then text = ("stopped after %d steps%s"):format(self.first + self.seen, text and ", " .. text or "") end
+  if cut_short then
+    local n = self.first + self.seen
+    local limit = rawget(self.opt, "max_time") or "0"
+    local why_now = (core.interrupted() or limit == "0") and "a signal" or "--max-time " .. limit
+    text = ("stopped after %d step%s by %s%s"):format(n, n == 1 and "" or "s", why_now, text and ", " .. text or "")
+  end
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end
   if ranks.first then io.stdout:write(self.dir, text and ": " .. text or "", "\n") end
   io.stdout:flush()

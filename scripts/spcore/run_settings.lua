@@ -63,8 +63,10 @@ end
 
 function settings.print(s, dir)
   progress.print("spcore %s  %s", s.spcore, s.script)
-  progress.wrapped("device %s, %s, capture %s  strategy %s (%d lane%s, delay %d)  threads %d  seed %d", s.device,
-    s.precision, s.capture, s.strategy, #s.lanes, #s.lanes == 1 and "" or "s", s.delay, s.threads, s.seed)
+  -- What is as everywhere is left out.
+  local how = s.device .. (s.precision ~= "fp32" and ", " .. s.precision or "") .. (s.capture ~= "off" and ", capture " .. s.capture or "")
+  local lanes = (#s.lanes > 1 or s.delay > 0) and (" (%d lane%s, delay %d)"):format(#s.lanes, #s.lanes == 1 and "" or "s", s.delay)
+  progress.wrapped("device %s  strategy %s%s  threads %d  seed %d", how, s.strategy, lanes or "", s.threads, s.seed)
   local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""
   if s.memory.host > 0 then kept = kept .. (", cache %s of the host"):format(size(s.memory.host)) end
   progress.wrapped("memory %s: weights %s, gradients %s, optimizer %s, activations %s, saved %s, scratch %s%s",

@@ -61,8 +61,8 @@ local function print_confused(list)
   end
 end
 
--- s: as summary.json has it; first: steps of sessions before
-function summary.print(s, first)
+-- s: as summary.json has it; first: steps of sessions before; best_weights: the folder with the weights of the best validation
+function summary.print(s, first, best_weights)
   local parts = { ("%d step%s"):format(s.steps, s.steps == 1 and "" or "s") }
   if s.steps > first then
     parts[1] = ("%s%s in %s"):format(parts[1], first > 0 and (", the last %d"):format(s.steps - first) or "",
@@ -71,7 +71,11 @@ function summary.print(s, first)
   end
   if s.loss then parts[#parts + 1] = "last loss " .. (s.loss == s.loss and ("%.4f"):format(s.loss) or "nan") end
   progress.print("%s", table.concat(parts, ", "))
-  if s.best then progress.print("best %s %.4f at step %d", s.best.metric, s.best.value, s.best.step) end
+  if s.best then
+    local is_last = s.best.step + 1 == s.steps
+    progress.print("best %s %.4f at step %d%s", s.best.metric, s.best.value, s.best.step + 1, not is_last and best_weights
+      and (": its weights are in %s/best.safetensors, which predict takes with --best"):format(best_weights) or "")
+  end
   if s.classes then print_classes(s.classes) end
   if s.most_confused then print_confused(s.most_confused) end
 end

@@ -40,7 +40,7 @@ for at, words in pairs { [0] = "1 step is", [4] = "5 steps are" } do
   t.eq(run(("--out %s --quiet --at %d"):format(name, at)), 137)
   code, out, err = run(("--resume %s --override --at -1"):format(name))
   t.eq(code .. err, "0")
-  t.match(out, ("\nresumed at step 0: %s has no checkpoint yet; its %s done again\n"):format(name, words))
+  t.match(out, ("\nstarts again at step 1: %s has no checkpoint yet; its %s done again\n"):format(name, words))
   t.ok(read(name .. "/weights.safetensors") == weights)
 end
 

@@ -119,7 +119,8 @@ do -- a validation says how far it is, and the next step takes its place
     for step, m in g:steps(4) do run:step(step, m) end
     run:finish()
   ]])
-  t.match(out, "%]  1/4  validating\27%[K\r%[#+%-+%]  1/4  validating 5/5\27%[K\r%[#+%-+%]  2/4")
+  t.match(out, "%]  1/4  validating\27%[K\r%[#+%-+%]  1/4  validating 5/5\27%[K\r\27%[K"
+    .. "step 2/4  0:00\n%[#+%-+%]  1/4  validating 5/5\r%[#+%-+%]  2/4") -- a line of it stays
   t.ok(not out:find "1/4  validating [^5]", "less than a tenth of a second later nothing is drawn")
 end
 
@@ -131,14 +132,14 @@ do -- the header breaks between words; in a file it does not break
     local run <close> = sp.run { graph = g, opt = opt, steps = 1, weights = false }
   ]]
   local out, whole = shown(50, text), 0
-  t.match(out, "\ndevice %l+, [^\n]*\n  [^\n]*seed 1\nmemory [^\n]*,\n  [^\n]*,\n  scratch [^\n]*\n")
+  t.match(out, "\ndevice cpu  strategy serialized  threads %d+  seed 1\nmemory [^\n]*,\n  [^\n]*,\n  scratch [^\n]*\n")
   for line in out:gmatch "\n([^\n]*)" do
     if line:find "^device" or line:find "^memory" or line:find "^  " then
       t.ok(#line <= 50, line)
       whole = whole + 1
     end
   end
-  t.ok(whole >= 4)
+  t.ok(whole >= 4, "lines of at most 50 letters")
   t.write(here .. "/it.lua", 'local sp = require "spcore"\n' .. text)
   local _, plain = t.spcore(here, "run it.lua --out plain")
   t.match(plain, "\ndevice [^\n]*seed 1\nmemory [^\n]*scratch [^\n]*\nfolder plain\n")

@@ -7,14 +7,14 @@ local core = require "spcore.core"
 local sys = require "spcore.sys"
 
 local opt = sp.args({
-  strategy = { "serialized,pipelined", "strategies with commas between; gains are over the first" },
-  batch = { "", "batch sizes with commas between", default = "the script's own" },
+  strategy = { "serialized,pipelined", "strategies with commas between; gains are over the first", value = "NAME,..." },
+  batch = { "", "batch sizes with commas between", default = "the script's own", value = "N,..." },
   ["repeat"] = { 3, "turns", min = 1, max = 1000 },
   skip = { 0, "first steps of each run that are left out", default = "a tenth, at least 3", min = 0 },
-  against = { "", "a command that runs in the same turns and prints its steps/s; {batch} in it is the batch size" },
-  csv = { "", "write the table to this file" },
-  json = { "", "write what each run measured to this file" },
-  svg = { "", "write a picture to this file: throughput and gain over batch sizes" },
+  against = { "", "a command that runs in the same turns and prints its steps/s; {batch} in it is the batch size", value = "COMMAND" },
+  csv = { "", "write the table to this file", value = "FILE" },
+  json = { "", "write what each run measured to this file", value = "FILE" },
+  svg = { "", "write a picture to this file: throughput and gain over batch sizes", value = "FILE.svg" },
 }, {
   rest = "SCRIPT [the script's options]", others = true, only = { "debug" },
   doc = "Runs a script in each strategy and at each batch size, in turns, and prints steps/s. Options that are not listed here "

@@ -110,7 +110,7 @@ local function values(kind, option, words)
   if kind == "MODEL" then return { table.unpack(sp.models.names) } end
   if kind == "RUN" or kind == "DIR" then return { ":dirs" } end
   local list = {}
-  for word in kind:gmatch "[^|]+" do list[#list + 1] = word end
+  for word in kind:gmatch "[^|]+" do list[#list + 1] = not word:find "^%u+$" and word or nil end -- FILE and DIR stand for others
   if #list > 1 then return list end
   local ending = kind:match "^FILE%.(%l+)"
   if ending then return { ":files " .. ending } end

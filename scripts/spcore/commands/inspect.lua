@@ -4,8 +4,8 @@ local sp = require "spcore"
 local words = require "spcore.words"
 
 local opt = sp.args({
-  model = { "", "layers, shapes, parameters and GFLOP of a network of sp.models" },
-  size = { "", "of its images, or HxW", default = "what its weights want" },
+  model = { "", "layers, shapes, parameters and GFLOP of a network of sp.models", value = "MODEL" },
+  size = { "", "of its images, or HxW", value = "N|HxW", default = "what its weights want" },
   output_stride = { 0, "how many times smaller its smallest map is: 32, 16, 8", default = "32", min = 0 },
   classes = { 0, "of its head; 0: none", min = 0, max = 65536 },
   json = { false, "print one JSON document" },

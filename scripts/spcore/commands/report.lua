@@ -10,7 +10,7 @@ local sys = require "spcore.sys"
 local trace = require "spcore.report.trace"
 
 local opt = sp.args({
-  out = { "", "file to write", default = "RUN/report.html" },
+  out = { "", "file to write", value = "FILE", default = "RUN/report.html" },
   trace = { "", "trace of the run, for stages, overlap and a timeline", default = "what the run was given as --trace" },
   json = { false, "print the figures and the findings as one JSON document, and write no page" },
   follow = { false, "write it again each 10 seconds while the run is under way; the page reads itself again" },
