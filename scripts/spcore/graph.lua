@@ -144,6 +144,12 @@ function construct(g, stage, t)
   if not g._opt.orient and params.orient == nil and g._raw:has_param(stage, "orient", host.on_cpu) then
     params.orient = false
   end
+  for _, name in ipairs(options.reading) do
+    local value = g._opt[name]
+    if value ~= options.common[name][1] and params[name] == nil and g._raw:has_param(stage, name, host.on_cpu) then
+      params[name] = value
+    end
+  end
   params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   local node = g._raw:add(stage, params, host)
   g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last }

@@ -43,6 +43,16 @@ options.common = {
     sets = "reader.orient",
     more = "Images and masks stay as they are stored, whatever the EXIF orientation in their files says: for masks that "
       .. "were drawn on such pixels. Predictions with the run's weights read images in the same way." },
+  folders = { "auto", "what subfolders called train, valid, test and the like are: parts of the data, or classes",
+    choices = { "auto", "parts", "classes" }, groups = "reading graph", sets = "reader.folders",
+    more = "What subfolders called _train_, _valid_, _test_ and the like are: *auto*: parts of the data, and an error where "
+      .. "they could be classes, too; *parts*: parts, and other folders are left out; *classes*: classes like any other." },
+  val_fraction = { -1.0, "part of the samples for validation", default = "the script's; none where the data say what validates",
+    groups = "reading graph", sets = "reader.val_fraction",
+    more = "The part of the samples that validates, from 0 to 0.9." },
+  mask_name = { "", "how masks are called, * being the stem of the image: '*_mask', or 'img_*=mask_*'",
+    default = "of the same stem, or by the one rule that fits them all", groups = "reading graph",
+    sets = "reader.mask_name", more = "How masks are called, where * is the stem of the image without its ending, such as _*\\_mask_." },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.01, max = 3600, value = "SECONDS",
     groups = "strategy graph", resume = "free",
     more = "About how many seconds strategy *auto* may measure. Slow steps run at least a few times each." },
@@ -131,6 +141,12 @@ shards[1], shards.min = core.env().ranks, 1
 options.common.depth.max = options.lane.delay.max
 
 local function is_of(row, group) return (" " .. (row.groups or "") .. " "):find(" " .. group .. " ", 1, true) ~= nil end
+
+options.reading = {} -- the names of those that a reader gets as its parameters where the script does not give them
+for name, row in pairs(options.common) do
+  if row.sets == "reader." .. name and name ~= "orient" then options.reading[#options.reading + 1] = name end
+end
+table.sort(options.reading)
 
 -- What of sp.graph{ ... } has a row.
 options.of_graph = {}

@@ -92,7 +92,7 @@ end
 -- ---- a mistake in a set is told as one of its own target, whatever the other one's reader says ----
 local function cut(path, bytes) t.write(path, t.read(path):sub(1, bytes)) end
 for layout, spoil in pairs {
-  classes = { "class", function(name) sys.mkdir(at(name .. "/bare")) end, "/bare holds no" },
+  classes = { "class", function(name) os.execute(("cd '%s' && mv disc train"):format(at(name))) end, " holds train/, a part by its name" },
   csv = { "mask class", function(name) t.write(at(name .. "/labels.csv"), t.read(at(name .. "/labels.csv")) .. "x\n") end,
     "/labels.csv line 42: 1 fields, but the header has 2" },
   npy = { "mask class", function(name)

@@ -192,7 +192,7 @@ START_TEST(test_broken_are_replaced) {
 }
 END_TEST
 
-/* In one line; hidden ones are none of it. */
+/* In one line. */
 START_TEST(test_left_out) {
   static const char *const files[] = {"notes.txt", "stray.jpg",    "a/.hidden.txt", ".git/x",
                                       "a/x.xcf",   "b/deep/y.XCF", "z.md"};
@@ -208,7 +208,7 @@ START_TEST(test_left_out) {
     for (size_t i = 0; !k && i < SP_ARRAY(files); i++) if_put(in_tree(files[i]), "x", 1);
     if (!k) continue;
     const char *line = strstr(log, "tree: left out: 1 image outside of the classes' folders, 4 files of other endings, "
-                                   "such as a/x.xcf\n");
+                                   "such as a/x.xcf, 2 hidden or system files, such as .git\n");
     ck_assert_msg(line && !strstr(line + 12, "left out"), "%s", log);
   }
 }
@@ -230,11 +230,8 @@ static void holds(const char *more, int n, const int want[][2]) {
   int keep = log_begin(if_path("log"));
   spt *t = tree(more, n);
   const char *log = log_end(keep, if_path("log"));
-  int strays = 1 + !strstr(more, "val");
-  char left[128];
-  snprintf(left, sizeof left, "1 folder, %d image%s outside of the classes' folders, such as stray.png", strays,
-           strays > 1 ? "s" : "");
-  ck_assert_str_eq(spt_attr_text(t, "left_out"), left);
+  ck_assert_str_eq(spt_attr_text(t, "left_out"),
+                   "1 folder, 2 images outside of the classes' folders, such as stray.png");
   bool now = strstr(log, "tree: left out: 1 folder, 2 images outside of") != NULL, first = told++ == 0;
   ck_assert_msg(now == first, "%s", log);
   make(t, 0, n);
@@ -262,13 +259,120 @@ START_TEST(test_own_splits) {
 }
 END_TEST
 
-/* The classes "train" and "val" are such where pictures lie in them directly. */
-START_TEST(test_classes_named_as_splits) {
-  dot("train/x.png", 1);
-  dot("val/x.png", 2);
-  spt *t = tree("val_fraction = 0.5", 2);
+/* Names of classes: what `tree` reads with these parameters. */
+static void names_classes(const char *more, const char *classes, const char *splits) {
+  spt *t = tree(more, 1);
+  ok(t);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), classes);
+  if (splits) ck_assert_str_eq(spt_attr_text(t, "splits"), splits);
+  spt_free(t);
+}
+
+/* Takes away what a case has made. */
+static void clear(void) {
+  char line[500];
+  snprintf(line, sizeof line, "rm -rf '%s'/*", tree_dir);
+  ck_assert_int_eq(system(line), 0);
+}
+
+/* Folders are parts by their names in any spelling, however deep they lie, and parts are no classes. */
+START_TEST(test_parts_by_name) {
+  static const struct {
+    const char *files, *more, *splits, *note;
+  } cases[] = {
+      {"train/a/1.png train/b/1.png valid/a/2.png test/b/3.png", "", "train 2 val 1", ""},
+      {"Training/a/1.png Training/b/1.png VALIDATION/a/2.png", "", "train 2 val 1", ""},
+      {"train_images/a/1.png train_images/b/1.png dev-images/a/2.png", "", "train 2 val 1", ""},
+      {"train2017/a/1.png train2017/b/1.png val2017/a/2.png", "", "train 2 val 1", ""},
+      {"set/inner/train/a/1.png set/inner/train/b/1.png set/inner/val/a/2.png", "", "train 2 val 1",
+       "the data lies in set/inner/"},
+      {"set/a/1.png set/b/1.png set/b/2.png __MACOSX/a/1.png", "", "train 2 val 1", "the data lies in set/"},
+      {"train/a/1.png train/b/1.png testing/a/2.png", "", "train 2 val 1",
+       "there is no val/, so testing/ validates; `val_fraction = 0.1` takes a part of train/ "
+       "instead"},
+      {"train/a/1.png train/b/1.png test/a/2.png", "val_fraction = 0.5", "train 1 val 1",
+       "test/ is left out: it is not trained on, and something else validates"},
+      {"train/a/1.png train/b/1.png test/9.png", "val_fraction = 0.5", "train 1 val 1", ""},
+      {"train/a/1.png train/b/1.png", "val_fraction = 0.5", "train 1 val 1", ""},
+      {"train/a/deep/1.png train/b/deep/1.png val/a/2.png", "", "train 2 val 1", ""},
+      {"a/1.png a/2.png train/1.png b/1.png", "folders = \"classes\", val_fraction = 0.5", NULL, ""},
+      {"train/a/1.png train/b/1.png val/a/2.png photos/9.png", "folders = \"parts\"", "train 2 val 1", ""},
+      {"a/1.png b/1.png test/9.png", "folders = \"parts\", val_fraction = 0.5", "train 1 val 1", ""},
+      {"a/train/1.png a/test/2.png b/train/1.png", "folders = \"classes\"", NULL, ""},
+  };
+  for (size_t i = 0; i < SP_ARRAY(cases); i++) {
+    char files[200];
+    snprintf(files, sizeof files, "%s", cases[i].files);
+    for (char *p = files, *name; (name = strsep(&p, " "));) dot(name, 1);
+    spt *t = tree(cases[i].more, 1);
+    ck_assert_msg(!spt_failed(t), "%s: %s", cases[i].files, spt_error(t));
+    ck_assert_str_eq(spt_attr_text(t, "notes"), cases[i].note);
+    spt_free(t);
+    names_classes(cases[i].more, cases[i].splits || strchr(cases[i].more, ',') == NULL ? "a\nb" : "a\nb\ntrain",
+                  cases[i].splits);
+    clear();
+  }
+}
+END_TEST
+
+/* Where there are two readings, both are named, and the parameter that chooses. */
+START_TEST(test_parts_refused) {
+  static const struct {
+    const char *files, *more, *words;
+  } cases[] = {
+      {"train/a/1.png cat/1.png", "",
+       "tree holds train/, a part by its name, and cat/, a class by its name: is train a class, "},
+      {"train/1.png cat/1.png", "",
+       "class, too, folders = \"classes\", or a part, so that train/ is left out, folders = \"parts\"?"},
+      {"valid/1.png invalid/1.png", "", "tree holds valid/, a part by its name, and invalid/, a class by its name"},
+      {"train/1.png val/1.png", "",
+       "tree/train holds pictures, but no folder for each class: a part by its name wants one"},
+      {"train/1.png test/1.png", "", "if train is a class, give folders = \"classes\""},
+      {"val/a/1.png test/a/1.png", "", "tree holds val/, which is not to be trained on by its name, and no train/"},
+      {"test/a/1.png test/b/1.png", "",
+       "/tree holds test/, which is not to be trained on by its name, and no train/; name"},
+      {"train/a/1.png training/a/1.png val/a/1.png", "",
+       "holds train/ and training/, and both would be the part train"},
+      {"a/train/1.png a/test/1.png b/train/1.png", "",
+       "/tree/a holds train/ and test/: parts within a class are not told "},
+      {"imgs/1.png labels/1.png", "",
+       "holds imgs/ and labels/, which are images and masks by their names, for target = "},
+      {"img/1.png gt/1.png", "", "if these two are classes, give folders = \"classes\""},
+      {"images/train/1.png masks/train/1.png", "",
+       "tree holds images/ and masks/, which are images and masks by their"},
+      {"train/images/1.png train/masks/1.png", "",
+       "tree/train holds images/ and masks/, which are images and masks by"},
+      {"train_images/1.png train_masks/1.png", "",
+       "holds train_images/ and train_masks/, which are images and masks by"},
+      {"train/1.png trainannot/1.png", "", "holds train/ and trainannot/, which are images and masks by their names"},
+      {"train/a/1.png val/a/1.png", "folds = 2, fold = 1", "folds = 2, but "},
+  };
+  for (size_t i = 0; i < SP_ARRAY(cases); i++) {
+    char files[200];
+    snprintf(files, sizeof files, "%s", cases[i].files);
+    for (char *p = files, *name; (name = strsep(&p, " "));) dot(name, 1);
+    spt *t = tree(cases[i].more, 1);
+    ck_assert_msg(spt_failed(t) && strstr(spt_error(t), cases[i].words), "%s: %s", cases[i].files,
+                  spt_failed(t) ? spt_error(t) : "was read");
+    spt_free(t);
+    clear();
+  }
+}
+END_TEST
+
+/* Folders without a picture, and what systems leave, are no classes. */
+START_TEST(test_empty_and_junk) {
+  dot("a/1.png", 1);
+  dot("b/1.png", 1);
+  for (size_t i = 0; i < 6; i++)
+    if_put(in_tree((const char *[]){"bare/notes", ".ipynb_checkpoints/1.png", "__MACOSX/a/1.png", "a/Thumbs.db",
+                                    "b/._1.png", ".DS_Store"}[i]),
+           "x", 1);
+  spt *t = tree("", 2);
   make(t, 0, 2);
-  ck_assert_str_eq(spt_attr_text(t, "class_names"), "train\nval");
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "a\nb");
+  ck_assert_str_eq(spt_attr_text(t, "left_out"),
+                   "1 folder without a picture (bare), 5 hidden or system files, such as .DS_Store");
   spt_free(t);
 }
 END_TEST
@@ -301,13 +405,16 @@ START_TEST(test_layouts_refused) {
   refuses(tree("", 1), SP_E_NOTFOUND, layouts);
   refuses(as_masks(tree_dir), SP_E_NOTFOUND, layouts);
   dot("b/x.jpg", 1);
-  refuses(tree("", 1), SP_E_DATA, "tree/a holds no *.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm; every subfolder is a class");
-  refuses(as_masks(tree_dir), SP_E_INVALID,
-          "tree holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants images/ and "
-          "masks/");
+  spt *t = tree("", 1);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), "b");
+  spt_free(t);
+  refuses(
+      as_masks(tree_dir), SP_E_INVALID,
+      "tree holds a folder for each class, which is for target = \"class\" (train_cls.lua); target = \"mask\" wants "
+      "images/ and masks/");
   dot("a/x.jpg", 1);
   refuses(tree("classes = 3", 1), SP_E_INVALID, "tree has 2 subfolders, one for each class");
-  spt *t = tree("split = \"val\"", 1); /* two samples: one on each side */
+  t = tree("split = \"val\"", 1); /* two samples: one on each side */
   ck_assert_int_eq((int)spt_length(t), 1);
   spt_free(t);
   t = tree("", 1);
@@ -316,7 +423,8 @@ START_TEST(test_layouts_refused) {
   snprintf(tree_dir, sizeof tree_dir, "%s", if_dir);
   if_pair("a", 4, 4, 0);
   refuses(tree("", 1), SP_E_INVALID,
-          "holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants");
+          "holds images/ and masks/, which are images and masks by their names, for target = \"mask\" (train_seg.lua); "
+          "target = \"class\" wants");
 }
 END_TEST
 
@@ -327,8 +435,6 @@ START_TEST(test_splits_refused) {
           "tree has train/ and val/, which say what is for validation; leave val_fraction out");
   refuses(tree("classes = 3", 1), SP_E_INVALID, "tree has 4 subfolders, one for each class");
   refuses(as_masks(tree_dir), SP_E_INVALID, "tree holds a folder for each class, which is for target = \"class\"");
-  if_put(in_tree("train/c/notes.txt"), "x", 1);
-  refuses(tree("split = \"train\"", 1), SP_E_DATA, "tree/train/c holds no *.jpg|jpeg|png|webp|tif|tiff");
   unlink(if_path("tree/val/a/x.png"));
   unlink(if_path("tree/val/c/q.png"));
   unlink(if_path("tree/val/b/deep/x.png"));
@@ -399,7 +505,9 @@ int main(void) {
   tcase_add_test(c, test_broken_are_replaced);
   tcase_add_test(c, test_left_out);
   tcase_add_test(c, test_own_splits);
-  tcase_add_test(c, test_classes_named_as_splits);
+  tcase_add_test(c, test_parts_by_name);
+  tcase_add_test(c, test_parts_refused);
+  tcase_add_test(c, test_empty_and_junk);
   tcase_add_test(c, test_layouts_refused);
   tcase_add_test(c, test_splits_refused);
   tcase_add_test(c, test_odd_folders_refused);

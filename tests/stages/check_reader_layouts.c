@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <png.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -359,6 +360,109 @@ START_TEST(test_colours_refused) {
 }
 END_TEST
 
+/* ---- images and masks, whatever they are called ---- */
+/* Dots at the places that are named, an image or, of class 1, a mask. */
+static void dots(const char *names) {
+  char all[600], name[128];
+  snprintf(all, sizeof all, "%s", names);
+  for (char *p = all, *one; (one = strsep(&p, " "));) {
+    int mask = *one == '=';
+    snprintf(name, sizeof name, "pairs/%s", one + mask);
+    dot(name, mask ? 1 : 9);
+  }
+  text("pairs/classes.txt", "bg\nfg\n");
+}
+
+static void clear_pairs(void) {
+  char line[500];
+  snprintf(line, sizeof line, "rm -rf '%s'", if_path("pairs"));
+  ck_assert_int_eq(system(line), 0);
+}
+
+START_TEST(test_pairs_by_name) {
+  static const struct {
+    const char *files, *more, *splits, *note; /* files: masks with = in front */
+  } cases[] = {
+      {"images/1.png =labels/1.png images/2.png =labels/2.png", "", "train 1 val 1", ""},
+      {"imgs/1.png =masks/1.png", "", NULL, ""},
+      {"img/1.png =gt/1.png", "", NULL, ""},
+      {"JPEGImages/1.png =SegmentationClass/1.png", "", NULL, ""},
+      {"Images/1.PNG =Ground_Truth/1.PNG", "", NULL, ""},
+      {"images/train/1.png images/val/2.png =masks/train/1.png =masks/val/2.png", "", "train 1 val 1", ""},
+      {"images/training/1.png images/validation/2.png =annotations/training/1.png =annotations/validation/2.png", "",
+       "train 1 val 1", ""},
+      {"train/images/1.png =train/masks/1.png valid/images/2.png =valid/masks/2.png test/images/3.png", "",
+       "train 1 val 1", ""},
+      {"train/1.png =trainannot/1.png val/2.png =valannot/2.png test/3.png =testannot/3.png", "", "train 1 val 1", ""},
+      {"train_images/1.png =train_masks/1.png val_images/2.png =val_masks/2.png", "", "train 1 val 1", ""},
+      {"imagesTr/1.png =labelsTr/1.png imagesTs/2.png =labelsTs/2.png", "", "train 1 val 1",
+       "there is no val/, so imagesTs/ validates; `val_fraction = 0.1` takes a part of imagesTr/ "
+       "instead"},
+      {"set/images/1.png =set/masks/1.png", "", NULL, "the data lies in set/"},
+      {"images/1.png =masks/1_mask.png images/2.png =masks/2_mask.png", "", NULL,
+       "each image has its mask by mask_name = \"*_mask\": 1.png and 1_mask.png"},
+      {"images/1.png =masks/1.mask.png", "", NULL,
+       "each image has its mask by mask_name = \"*.mask\": 1.png and 1.mask.png"},
+      {"images/1.png images/10.png =masks/1_L.png =masks/10_L.png", "", NULL,
+       "each image has its mask by mask_name = \"*_L\": 1.png and 1_L.png"},
+      {"images/1_rgb.png =masks/1_gt.png", "", NULL,
+       "each image has its mask by mask_name = \"*_rgb=*_gt\": 1_rgb.png and 1_gt.png"},
+      {"images/img_1.png =masks/mask_1.png", "", NULL,
+       "each image has its mask by mask_name = \"img_*=mask_*\": img_1.png and mask_1.png"},
+      {"images/1.png =masks/1_a.png masks/1_b.png", "mask_name = \"*_a\"", NULL, ""},
+      {"images/x1.png =masks/y1.png", "mask_name = \"x*=y*\"", NULL, ""},
+      {"images/1.png =masks/1.png masks/1_color.png", "", NULL, ""},
+  };
+  for (size_t i = 0; i < SP_ARRAY(cases); i++) {
+    dots(cases[i].files);
+    spt *t = set("pairs", cases[i].more, 1);
+    ck_assert_msg(!spt_failed(t), "%s: %s", cases[i].files, spt_error(t));
+    ck_assert_str_eq(spt_attr_text(t, "layout"), "pairs");
+    if (cases[i].splits) ck_assert_str_eq(spt_attr_text(t, "splits"), cases[i].splits);
+    ck_assert_str_eq(spt_attr_text(t, "notes"), cases[i].note);
+    make(t, 0, 1);
+    ck_assert_int_eq(mask_of(t, 0)[0], 1);
+    spt_free(t);
+    clear_pairs();
+  }
+}
+END_TEST
+
+START_TEST(test_pairs_refused) {
+  static const struct {
+    const char *files, *more, *words;
+  } cases[] = {
+      {"images/1.png images/2.png =masks/1.png =masks/2_mask.png", "", "images/2.png has no mask: "},
+      {"images/1.png images/2.png =masks/1.png =masks/2_mask.png", "",
+       "masks/2_mask.png is there, but not each image has one called so (mask_name = \"*_mask\" would want that)"},
+      {"images/a.png =masks/A.png", "", "masks/A.png is nearly that: rename it"},
+      {"images/a.png =masks/b.png", "", "a.png is missing; the first mask there is b.png: where names differ by more"},
+      {"images/1.png =masks/10.png", "", "1.png is missing; the first mask there is 10.png"},
+      {"images/1.png =masks/1_labelIds.png =masks/1_instanceIds.png", "",
+       "say which are meant: mask_name = \"*_instanceIds\" or mask_name = \"*_labelIds\""},
+      {"images/1.png =masks/1.jpg", "",
+       "1.jpg is there: labels are read of PNG files, since others (JPEG) change them"},
+      {"images/1.png =masks/1.png", "mask_name = \"mask\"",
+       "mask_name = \"mask\": * stands once for the stem of an image"},
+      {"images/1.png =labels/1.png =gt/1.png", "", "pairs holds gt/ and labels/, and both may be meant; call the one "},
+      {"images/1.png =masks/1.png train/images/1.png =train/masks/1.png", "",
+       "pairs holds images/, which is of no part, and "},
+      {"val/images/1.png =val/masks/1.png", "",
+       "pairs holds val/, which is not to be trained on by its name, and no train/"},
+      {"train/images/1.png =train/masks/1.png val/images/2.png", "", "/val/masks: No such file or directory"},
+      {"a/1.png =b/1.png", "", "pairs holds a folder for each class, which is for target = \"class\" (train_cls.lua)"},
+  };
+  for (size_t i = 0; i < SP_ARRAY(cases); i++) {
+    dots(cases[i].files);
+    spt *t = set("pairs", cases[i].more, 1);
+    ck_assert_msg(spt_failed(t) && strstr(spt_error(t), cases[i].words), "%s: %s", cases[i].files,
+                  spt_failed(t) ? spt_error(t) : "was read");
+    spt_free(t);
+    clear_pairs();
+  }
+}
+END_TEST
+
 /* ---- another folder for validation ---- */
 static spt *with_val(spt *(*of)(const char *sub, const char *more, int64_t n), const char *more, int64_t n) {
   char params[700];
@@ -394,9 +498,10 @@ START_TEST(test_val_path) {
   refuses(classes("one", "val_path = \"/nowhere\"", 1), SP_E_NOTFOUND,
           "/nowhere: No such file or directory; val_path ");
   refuses(open_set("{ path = \"shapes\", val_path = \"/\" }", 1), SP_E_INVALID, "goes with a path to a folder of data");
-  dot("one/train/a/x.png", 1);
-  dot("one/val/a/x.png", 2);
-  refuses(with_val(classes, "", 1), SP_E_INVALID,
+  dot("parts/train/a/x.png", 1);
+  dot("parts/val/a/x.png", 2);
+  snprintf(more, sizeof more, "val_path = \"%s\"", if_path("other"));
+  refuses(classes("parts", more, 1), SP_E_INVALID,
           "has train/ and val/, which say what is for validation; leave val_path");
 }
 END_TEST
@@ -421,8 +526,8 @@ START_TEST(test_val_path_of_masks) {
   holds(with_val(set, "", 2), 2, want);
   text("one/classes.txt", "a\nc\nb\n");
   refuses(with_val(set, "", 1), SP_E_DATA, "/other/classes.txt name other classes; give both the same lines");
-  ck_assert_int_eq(rename(if_path("other/images"), if_path("other/pictures")), 0);
-  ck_assert_int_eq(rename(if_path("other/masks"), if_path("other/labels")), 0);
+  ck_assert_int_eq(rename(if_path("other/images"), if_path("other/nothing")), 0);
+  ck_assert_int_eq(rename(if_path("other/masks"), if_path("other/none")), 0);
   refuses(with_val(set, "classes = 5", 1), SP_E_DATA, "does not; give both the same layout");
 }
 END_TEST
@@ -441,6 +546,8 @@ int main(void) {
   tcase_add_test(c, test_other_csv);
   tcase_add_test(c, test_colours);
   tcase_add_test(c, test_colours_refused);
+  tcase_add_test(c, test_pairs_by_name);
+  tcase_add_test(c, test_pairs_refused);
   tcase_add_test(c, test_val_path);
   tcase_add_test(c, test_val_path_of_masks);
   suite_add_tcase(s, c);

@@ -27,6 +27,7 @@ typedef struct heap {
   const char *base;
   rd_names images;
   rd_left *left;
+  char parts[RD_PARTS][256]; /* folders right in the class's whose names are those of parts */
 } heap;
 
 /* By the folder's path, then by the file's name: not the same as by the whole path, as '/' is no smallest byte. */
@@ -45,12 +46,19 @@ static int walk(heap *h, const char *rel, const level *up);
 static int visit(heap *h, const char *rel, const struct dirent *e, const level *at) {
   char path[4096], *name;
   sp_ctx *ctx = h->l->ctx;
-  if (e->d_name[0] == '.') return SP_OK;
+  if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) return SP_OK;
   if (snprintf(path, sizeof path, "%s/%s/%s", h->base, rel, e->d_name) >= (int)sizeof path)
     return rd_too_long(ctx, h->base, rel);
   name = path + strlen(h->base) + 1;
+  if (rd_is_junk(e->d_name)) {
+    rd_leave_junk(h->left, name);
+    return SP_OK;
+  }
   int kind = rd_entry_kind(path, e);
-  if (kind == DT_DIR) return walk(h, name, at);
+  if (kind == DT_DIR) {
+    if (at->depth == 1) snprintf(h->parts[rd_read_folder_name(e->d_name).part], sizeof h->parts[0], "%s", e->d_name);
+    return walk(h, name, at);
+  }
   if (!rd_is_picture(e->d_name) || kind == DT_UNKNOWN) {
     rd_leave(h->left, name, kind);
     return SP_OK;
@@ -99,46 +107,52 @@ static int source_of(rd_table *t, const char *base, const char *name, size_t n, 
   return rd_add_source(t, RD_FILES, path, source);
 }
 
-static int add_image(rd_table *t, const char *base, const char *name, int64_t label) {
+static int add_image(rd_table *t, const char *base, const char *name, size_t part, int64_t label) {
   const char *file = strrchr(name, '/');
   uint32_t source;
   rd_sample *s = rd_add_sample(t);
   if (!s || source_of(t, base, name, (size_t)(file - name), &source)) return SP_E_NOMEM;
   s->label = label;
-  s->key = rd_hash_name(name);
+  s->key = rd_hash_name(name + part);
   return rd_set_file(t, &s->image, source, file + 1, strlen(file + 1));
 }
 
-/* The images of class c in part k. Where there are splits, not every class need be in each. The name of the first class
- * without images goes to `empty`. */
-static int list_class(rd_listing *l, int k, const char *name, int64_t c, char empty[4096]) {
+/* Parts below a class would all be trained on. */
+static int check_parts(heap *h, const char *name) {
+  rd_listing *l = h->l;
+  const char *train = h->parts[RD_TRAIN_PART], *other = h->parts[h->parts[RD_VAL_PART][0] ? RD_VAL_PART : RD_TEST_PART];
+  if (l->p->folders == RD_FOLDERS_CLASSES || !*train || !*other) return SP_OK;
+  return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                            "%s/%s holds %s/ and %s/: parts within a class are not told apart; lay it out as %s/%s and "
+                            "%s/%s, or read them all as one class: `folders = \"classes\"`",
+                            h->base, name, train, other, train, name, other, name);
+}
+
+/* The images of class c in part k. Where there are splits, not every class need be in each. */
+static int list_class(rd_listing *l, int k, const char *name, int64_t c) {
   const rd_part *p = &l->parts[k];
   char rel[4096];
+  size_t part = strlen(p->rel); /* no part of what the sample is called */
   if (snprintf(rel, sizeof rel, "%s%s", p->rel, name) >= (int)sizeof rel) return rd_too_long(l->ctx, p->base, name);
   if (l->t->n_parts == 2 && !rd_is_folder(p->base, rel)) return SP_OK;
-  heap h = {l, p->base, {0}, &l->t->left[k]};
+  heap h = {l, p->base, {0}, &l->t->left[k], {""}};
   int rc = walk(&h, rel, NULL);
+  if (!rc) rc = check_parts(&h, rel);
   rd_names_sort(&h.images, by_folder);
   for (size_t i = 0; !rc && i < h.images.n; i++)
-    if (add_image(l->t, p->base, h.images.v[i], c)) rc = rd_no_memory(l);
-  if (!h.images.n && !*empty) memcpy(empty, rel, sizeof rel);
+    if (add_image(l->t, p->base, h.images.v[i], part, c)) rc = rd_no_memory(l);
   rd_names_free(&h.images);
   return rc;
 }
 
 /* One part's images, class by class. */
 static int list_part(rd_listing *l, int k, const rd_names *classes) {
-  const char *base = l->parts[k].base;
-  char empty[4096] = "";
   size_t from = l->t->n;
   int rc = SP_OK;
-  for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes->v[c], (int64_t)c, empty);
+  for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes->v[c], (int64_t)c);
   rd_look_beside(l, k, NULL);
   l->t->ends[k] = l->t->n;
-  if (!rc && l->t->n == from) return rd_no_layout(l->ctx, base);
-  if (rc || !*empty) return rc;
-  return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s/%s holds no *." RD_ENDINGS "; every subfolder is a class", base,
-                            empty);
+  return !rc && l->t->n == from ? rd_no_layout(l->ctx, l->parts[k].base) : rc;
 }
 
 /* ---- the classes ---- */
@@ -153,6 +167,26 @@ static int join(const rd_names in[2], rd_names *out) {
   return SP_OK;
 }
 
+/* The folders of a part that hold a picture somewhere; the others are left out, and looked at again when they change. */
+static int find_filled(rd_listing *l, int k, const char *path, rd_names *out) {
+  char sub[4096];
+  rd_names names = {0};
+  int rc = rd_stamp_path(l, path);
+  if (!rc && rd_subfolders(path, &names))
+    rc = l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+  for (size_t i = 0; !rc && i < names.n; i++) {
+    if (snprintf(sub, sizeof sub, "%s/%s", path, names.v[i]) >= (int)sizeof sub)
+      rc = rd_too_long(l->ctx, path, names.v[i]);
+    else if (l->p->folders == RD_FOLDERS_PARTS && !strcmp(l->parts[k].rel, l->within) &&
+             rd_read_folder_name(names.v[i]).part)
+      rd_leave(&l->t->left[k], sub + strlen(l->parts[k].base) + 1, DT_DIR);
+    else if (rd_has_picture(sub, MAX_DEPTH)) rc = rd_names_add(out, names.v[i]) ? rd_no_memory(l) : SP_OK;
+    else if (!(rc = rd_stamp_path(l, sub))) rd_leave_empty(&l->t->left[k], sub + strlen(l->parts[k].base) + 1);
+  }
+  rd_names_free(&names);
+  return rc;
+}
+
 /* The subfolders of all parts, sorted. */
 static int find_classes(rd_listing *l, rd_names *classes) {
   rd_names in[2] = {{0}};
@@ -160,11 +194,12 @@ static int find_classes(rd_listing *l, rd_names *classes) {
   int rc = SP_OK;
   for (int k = 0; !rc && k < l->t->n_parts; k++) {
     const rd_part *p = &l->parts[k];
-    if (snprintf(path, sizeof path, "%s%s%s", p->base, *p->rel ? "/" : "", p->rel) >= (int)sizeof path)
-      rc = rd_too_long(l->ctx, p->base, p->rel);
-    else if ((rc = rd_stamp_path(l, path))) break;
-    else if (rd_subfolders(path, &in[k]))
-      rc = l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+    int n = snprintf(path, sizeof path, "%s%s%s", p->base, *p->rel ? "/" : "", p->rel);
+    if (n >= (int)sizeof path) rc = rd_too_long(l->ctx, p->base, p->rel);
+    else {
+      if (*p->rel) path[n - 1] = 0;
+      rc = find_filled(l, k, path, &in[k]);
+    }
   }
   if (!rc && join(in, classes)) rc = rd_no_memory(l);
   for (int k = 0; k < 2; k++) rd_names_free(&in[k]);
@@ -207,26 +242,99 @@ static int classes_like(const char *base) {
   return found;
 }
 
-static int is_pairs(const char *dir) { return rd_is_folder(dir, "images") && rd_is_folder(dir, "masks"); }
+/* ---- folders that are none of classes ---- */
+/* What the subfolders of a folder are by their names and by what lies in them. Pointers into names; NULL: none is. */
+typedef struct survey {
+  rd_names names;
+  const char *kind[3];           /* RD_IMAGES, RD_MASKS, of no part */
+  const char *divided[RD_PARTS]; /* parts that hold folders with pictures */
+  const char *flat[RD_PARTS];    /* parts that hold pictures themselves */
+  const char *other;             /* the first with pictures and another name */
+} survey;
 
-static int mixed_up(sp_ctx *ctx, const char *base) {
-  return ctx->host->fail(ctx, SP_E_INVALID,
-                         "%s holds images/ and masks/, which are for target = \"mask\"; target = \"class\" wants one "
-                         "subfolder for each class",
-                         base);
+static void look_at(survey *s, const char *dir, const char *name) {
+  char path[4096];
+  rd_folder_name n = rd_read_folder_name(name);
+  if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) return;
+  if (n.part && n.kind != RD_MASKS) {
+    if (rd_has_folders(path)) s->divided[n.part] = name;
+    else if (rd_has_picture(path, 0)) s->flat[n.part] = name;
+  }
+  s->kind[n.kind] = name;
+  if (n.part) return;
+  if (!s->other && rd_has_picture(path, MAX_DEPTH)) s->other = name;
 }
 
+/* images/ and masks/, whatever they are called. */
+static int mixed_up(sp_ctx *ctx, const char *dir, const char *images, const char *masks) {
+  return ctx->host->fail(ctx, SP_E_INVALID,
+                         "%s holds %s/ and %s/, which are images and masks by their names, for target = \"mask\" "
+                         "(train_seg.lua); target = \"class\" wants one subfolder for each class: if these two are "
+                         "classes, give `folders = \"classes\"`",
+                         dir, images, masks);
+}
+
+static const char *first(const char *const *names) {
+  for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
+    if (names[k]) return names[k];
+  return NULL;
+}
+
+/* Two readings of a folder are possible. */
+static int check_readings(sp_ctx *ctx, const rd_params *p, const char *dir, const survey *s) {
+  const char *divided = first(s->divided), *flat = first(s->flat);
+  if (s->kind[RD_IMAGES] && s->kind[RD_MASKS]) return mixed_up(ctx, dir, s->kind[RD_IMAGES], s->kind[RD_MASKS]);
+  if (flat && s->kind[RD_MASKS]) return mixed_up(ctx, dir, flat, s->kind[RD_MASKS]); /* train/ beside trainannot/ */
+  if (p->folders == RD_FOLDERS_PARTS) return SP_OK;
+  const char *part = divided ? divided : flat;
+  if (part && s->other)
+    return ctx->host->fail(
+        ctx, SP_E_DATA,
+        "%s holds %s/, a part by its name, and %s/, a class by its name: is %s a class, too, "
+        "`folders = \"classes\"`, or a part, so that %s/ is left out, `folders = \"parts\"`?",
+        dir, part, s->other, part, divided ? s->other : part);
+  if (flat && !divided)
+    return ctx->host->fail(
+        ctx, SP_E_DATA,
+        "%s/%s holds pictures, but no folder for each class: a part by its name wants one, as "
+        "%s/cat/1.jpg; if %s is a class, give `folders = \"classes\"`; labels may also "
+        "stand in a .csv file",
+        dir, flat, flat, flat);
+  return SP_OK;
+}
+
+/* `dir` and, where it holds parts, these. */
+static int check_folder(sp_ctx *ctx, const rd_params *p, const char *dir) {
+  survey s = {.other = NULL};
+  char sub[4096];
+  rd_subfolders(dir, &s.names);
+  for (size_t i = 0; i < s.names.n; i++) look_at(&s, dir, s.names.v[i]);
+  int rc = check_readings(ctx, p, dir, &s);
+  for (int k = RD_TRAIN_PART; !rc && k < RD_PARTS; k++)
+    if (s.divided[k] && snprintf(sub, sizeof sub, "%s/%s", dir, s.divided[k]) < (int)sizeof sub) {
+      rd_names names = {0};
+      const char *kind[3] = {NULL};
+      rd_subfolders(sub, &names);
+      for (size_t i = 0; i < names.n; i++) kind[rd_read_folder_name(names.v[i]).kind] = names.v[i];
+      if (kind[RD_IMAGES] && kind[RD_MASKS]) rc = mixed_up(ctx, sub, kind[RD_IMAGES], kind[RD_MASKS]);
+      rd_names_free(&names);
+    }
+  rd_names_free(&s.names);
+  return rc;
+}
+
+/* ---- the layout ---- */
 static int classes_list(rd_listing *l) {
   const char *base = l->p->path;
-  char train[4096];
+  char dir[4096];
   rd_names classes = {0};
-  if (snprintf(train, sizeof train, "%s/train", base) >= (int)sizeof train) return rd_too_long(l->ctx, base, "train");
-  if (is_pairs(base)) return mixed_up(l->ctx, base);
-  if (is_pairs(train)) return mixed_up(l->ctx, train);
-  int rc = rd_find_parts(l, "a folder for each class");
+  if (snprintf(dir, sizeof dir, "%s%s%s", base, *l->within ? "/" : "", l->within) >= (int)sizeof dir)
+    return rd_too_long(l->ctx, base, l->within);
+  int rc = l->p->folders == RD_FOLDERS_CLASSES ? SP_OK : check_folder(l->ctx, l->p, dir);
+  if (!rc) rc = rd_find_parts(l, "a folder for each class");
   if (!rc) rc = find_classes(l, &classes);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k, &classes);
-  if (!rc && *l->parts[0].rel) rd_look_beside(l, 2, (const char *const[]){"train", "val", NULL});
+  if (!rc && strlen(l->parts[0].rel) > strlen(l->within)) rd_look_beside(l, 2, (const char *const[]){NULL});
   if (!rc) rc = name_classes(l, &classes);
   rd_names_free(&classes);
   l->t->gives = RD_LABEL;
@@ -245,4 +353,4 @@ static int classes_settle(sp_ctx *ctx, rd_self *self) {
 }
 
 const rd_lister rd_classes = {"classes",    RD_TARGET_CLASS, classes_like,
-                              classes_list, classes_settle,  RD_IN_SPLITS | RD_KEPT};
+                              classes_list, classes_settle,  RD_IN_SPLITS | RD_KEPT | RD_WITHIN};

@@ -28,7 +28,7 @@ int rd_subfolders(const char *base, rd_names *out) {
   int rc = d ? 0 : -1;
   errno = d ? 0 : errno;
   for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
-    if (e->d_name[0] == '.') continue;
+    if (rd_is_junk(e->d_name)) continue;
     if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) errno = ENAMETOOLONG;
     else if (rd_entry_kind(path, e) == DT_DIR && rd_names_add(out, e->d_name)) errno = ENOMEM;
     else continue;

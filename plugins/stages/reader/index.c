@@ -20,7 +20,7 @@ typedef struct head {
   uint64_t magic, sum; /* of all that follows */
   uint32_t sample_size, source_size, stamp_size, left_size;
   uint64_t id_size, names_size, n_bytes, n_sources, n_samples, n_stamps; /* sizes with their 0; 0: there is none */
-  uint64_t ends[2], roots[2];
+  uint64_t ends[2], roots[2], home, notes;
   int64_t classes;
   int32_t n_parts, gives, target, reserved;
   char lister[16];
@@ -102,6 +102,8 @@ static head head_of(const rd_table *t, const char *id) {
   h.n_stamps = t->n_stamps;
   memcpy(h.ends, t->ends, sizeof h.ends);
   memcpy(h.roots, t->roots, sizeof h.roots);
+  h.home = t->home;
+  h.notes = t->notes;
   h.classes = t->classes;
   h.n_parts = t->n_parts;
   h.gives = t->gives;
@@ -174,7 +176,7 @@ static int holds_together(const head *h, const block b[BLOCKS]) {
   const char *bytes = b[BYTES].p, *names = b[NAMES].p;
   int good = !bytes[h->n_bytes - 1] && (!names || !names[h->names_size - 1]) &&
              h->ends[h->n_parts == 2] == h->n_samples && h->ends[0] <= h->n_samples && h->roots[0] < h->n_bytes &&
-             h->roots[1] < h->n_bytes;
+             h->roots[1] < h->n_bytes && h->home < h->n_bytes && h->notes < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_sources; i++)
     good = (sources[i].kind == RD_FILES || sources[i].kind == RD_SHARD) && sources[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_stamps; i++) good = stamps[i].path < h->n_bytes;
@@ -200,6 +202,8 @@ static rd_table *table_of(const head *h, block b[BLOCKS], const rd_lister *liste
                   .n = h->n_samples,
                   .stamps = b[STAMPS].p,
                   .n_stamps = h->n_stamps,
+                  .home = h->home,
+                  .notes = h->notes,
                   .n_parts = h->n_parts,
                   .gives = h->gives,
                   .classes = h->classes,

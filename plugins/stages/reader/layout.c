@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * layout.c - which layout a folder has, its splits of its own, train/ and val/, and what is left out. */
+ * layout.c - which layout a folder has, and what is left out. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 /* The first that fits is taken. */
 static const rd_lister *const listers[] = {&rd_csv_labels, &rd_csv_masks, &rd_voc,   &rd_pairs,
                                            &rd_classes,    &rd_shards,    &rd_arrays};
-static const char *const splits[] = {"train", "val"};
+static const char *const splits[] = {"the part for training", "the part for validation"};
 
 /* ---- what is not read ---- */
 /* Keeps the name that comes first, as folders list theirs in any order. */
@@ -36,6 +36,16 @@ static int is_one_of(const char *const *known, const char *name) {
   return 0;
 }
 
+void rd_leave_junk(rd_left *left, const char *name) {
+  left->junk++;
+  keep_first(left->hidden, name);
+}
+
+void rd_leave_empty(rd_left *left, const char *name) {
+  left->empty++;
+  keep_first(left->bare, name);
+}
+
 /* name: the end of `path`, below the data's folder. */
 static void look_at(rd_left *left, const char *path, const char *name, const struct dirent *e, int classes) {
   int kind = rd_entry_kind(path, e);
@@ -45,14 +55,27 @@ static void look_at(rd_left *left, const char *path, const char *name, const str
   if (kind != DT_DIR) keep_first(left->file, name);
 }
 
+/* A folder that is read as a part. */
+static int is_part(const rd_listing *l, const char *name) {
+  size_t at = strlen(l->within), n = strlen(name);
+  for (int k = 0; k < l->t->n_parts; k++) {
+    const char *rel = l->parts[k].rel;
+    if (strlen(rel) > at && !strncmp(rel + at, name, n) && rel[at + n] == '/') return 1;
+  }
+  return 0;
+}
+
+static int is_dots(const char *name) { return !strcmp(name, ".") || !strcmp(name, ".."); }
+
 void rd_look_beside(rd_listing *l, int k, const char *const *known) {
   char path[4096];
-  const char *base = l->parts[k < 2 ? k : 0].base, *rel = k < 2 ? l->parts[k].rel : "";
+  const char *base = l->parts[k < 2 ? k : 0].base, *rel = k < 2 ? l->parts[k].rel : l->within;
   DIR *d = snprintf(path, sizeof path, "%s/%s", base, rel) < (int)sizeof path ? opendir(path) : NULL;
   for (struct dirent *e; d && (e = readdir(d));) {
-    if (e->d_name[0] == '.' || is_one_of(known, e->d_name)) continue;
-    if (snprintf(path, sizeof path, "%s/%s%s", base, rel, e->d_name) < (int)sizeof path)
-      look_at(&l->t->left[k], path, path + strlen(base) + 1, e, !known);
+    if (is_dots(e->d_name) || is_one_of(known, e->d_name) || (k == 2 && is_part(l, e->d_name))) continue;
+    if (snprintf(path, sizeof path, "%s/%s%s", base, rel, e->d_name) >= (int)sizeof path) continue;
+    if (rd_is_junk(e->d_name)) rd_leave_junk(&l->t->left[k], path + strlen(base) + 1);
+    else look_at(&l->t->left[k], path, path + strlen(base) + 1, e, !known);
   }
   if (d) closedir(d);
 }
@@ -68,6 +91,10 @@ static void join(rd_left *to, const rd_left *from) {
   to->files += from->files;
   to->strays += from->strays;
   to->unlisted += from->unlisted;
+  to->empty += from->empty;
+  to->junk += from->junk;
+  keep_first(to->bare, from->bare);
+  keep_first(to->hidden, from->hidden);
   keep_first(to->file, from->file);
   keep_first(to->folder, from->folder);
 }
@@ -92,11 +119,10 @@ static void SP_PRINTF(2, 3) tell(sp_ctx *ctx, const char *fmt, ...) {
   if (news) ctx->host->log(ctx, SP_LOG_INFO, "%s", line);
 }
 
-/* What was left out of the parts that `want` has a bit for, in words; none: nothing was. */
-static void left_in_words(const rd_table *t, int want, char *words, size_t size) {
+/* What was left out, in words; none: nothing was. */
+static void left_in_words(const rd_table *t, char *words, size_t size) {
   rd_left l = t->left[2];
-  for (int k = 0; k < t->n_parts; k++)
-    if (want >> k & 1) join(&l, &t->left[k]);
+  for (int k = 0; k < t->n_parts; k++) join(&l, &t->left[k]);
   *words = 0;
   count(words, size, l.folders, "folder", "folders");
   count(words, size, l.strays, "image outside of the classes' folders", "images outside of the classes' folders");
@@ -104,69 +130,30 @@ static void left_in_words(const rd_table *t, int want, char *words, size_t size)
   count(words, size, l.files, "file of another ending", "files of other endings");
   size_t n = strlen(words);
   if (n) snprintf(words + n, size - n, ", such as %s", *l.file ? l.file : l.folder);
+  count(words, size, l.empty, "folder without a picture", "folders without a picture");
+  n = strlen(words);
+  if (l.empty) snprintf(words + n, size - n, l.empty == 1 ? " (%s)" : ", such as %s", l.bare);
+  count(words, size, l.junk, "hidden or system file", "hidden or system files");
+  n = strlen(words);
+  if (l.junk) snprintf(words + n, size - n, l.junk == 1 ? " (%s)" : ", such as %s", l.hidden);
+}
+
+/* What was guessed, a line each. */
+static void tell_notes(sp_ctx *ctx, const rd_self *self) {
+  const rd_table *t = self->table;
+  for (const char *p = t->bytes + t->notes, *end; *p; p = *end ? end + 1 : end) {
+    end = p + strcspn(p, "\n");
+    tell(ctx, "%s: %.*s", self->p->path, (int)(end - p), p);
+  }
 }
 
 void rd_tell_left(sp_ctx *ctx, rd_self *self) {
-  const rd_table *t = self->table;
-  char all[sizeof self->left_out];
-  int want = t->n_parts == 1 || self->p->split == RD_ALL ? 3 : self->p->split == RD_TRAIN ? 1 : 2;
-  left_in_words(t, want, self->left_out, sizeof self->left_out);
-  left_in_words(t, 3, all, sizeof all);
-  if (*all) tell(ctx, "%s: left out: %s", self->p->path, all);
+  tell_notes(ctx, self);
+  left_in_words(self->table, self->left_out, sizeof self->left_out);
+  if (*self->left_out) tell(ctx, "%s: left out: %s", self->p->path, self->left_out);
 }
 
-/* ---- splits ---- */
-/* Is the split there, and laid out so? */
-static int split_like(const char *base, int k, const rd_lister *lister) {
-  char path[4096];
-  return snprintf(path, sizeof path, "%s/%s", base, splits[k]) < (int)sizeof path && lister->like(path);
-}
-
-int rd_check_own(rd_listing *l, const char *has) {
-  const rd_params *p = l->p;
-  if (p->val_fraction.n)
-    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
-                              "val_fraction = %g, but %s %s what is for validation; leave val_fraction out",
-                              p->val_fraction.v[0], p->path, has);
-  if (*p->val_path)
-    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
-                              "val_path = \"%s\", but %s %s what is for validation; leave val_path out", p->val_path,
-                              p->path, has);
-  return SP_OK;
-}
-
-int rd_other_part(rd_listing *l, const char *what) {
-  const rd_params *p = l->p;
-  if (p->val_fraction.n)
-    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
-                              "val_fraction = %g and val_path = \"%s\" both say what is for validation; leave one out",
-                              p->val_fraction.v[0], p->val_path);
-  if (p->target == RD_TARGET_MASK && !l->t->lister->like(p->val_path))
-    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %s, val_path = \"%s\" does not; give both the same layout",
-                              p->path, what, p->val_path);
-  l->t->n_parts = 2;
-  l->parts[1] = (rd_part){p->val_path, ""};
-  return SP_OK;
-}
-
-int rd_find_parts(rd_listing *l, const char *what) {
-  sp_ctx *ctx = l->ctx;
-  const char *base = l->p->path;
-  int train = split_like(base, 0, l->t->lister), val = split_like(base, 1, l->t->lister);
-  if (!rd_is_folder(base, splits[0]) || !rd_is_folder(base, splits[1]) || (!train && !val))
-    return *l->p->val_path ? rd_other_part(l, what) : SP_OK;
-  if (!train || !val)
-    return ctx->host->fail(ctx, SP_E_DATA,
-                           "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no "
-                           "splits",
-                           base, splits[!train], what, base, splits[!val]);
-  int rc = rd_check_own(l, "has train/ and val/, which say");
-  l->t->n_parts = 2;
-  l->parts[0] = (rd_part){base, "train/"};
-  l->parts[1] = (rd_part){base, "val/"};
-  return rc;
-}
-
+/* ---- classes of one part ---- */
 /* Classes that are in a part and not in the other; *first: the number of the first. */
 static int64_t odd_ones(const uint8_t *in, int k, int64_t classes, int64_t *first) {
   int64_t n = 0;
@@ -187,9 +174,7 @@ static void name_class(const char *names, int64_t c, char *to, size_t size) {
 
 void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
   const rd_table *t = self->table;
-  const char *const *words = *self->p->val_path         ? (const char *const[]){self->p->path, self->p->val_path}
-                             : t->lister == &rd_classes ? (const char *const[]){"train/", "val/"}
-                                                        : splits;
+  const char *const *words = *self->p->val_path ? (const char *const[]){self->p->path, self->p->val_path} : splits;
   uint8_t *in = t->n_parts == 2 && t->gives == RD_LABEL ? calloc((size_t)self->classes, 1) : NULL;
   for (size_t i = 0; in && i < t->n; i++) in[t->samples[i].label] |= (uint8_t)(1 << (i >= t->ends[0]));
   for (int k = 0; in && k < 2; k++) {
@@ -238,25 +223,40 @@ static int check_paths(sp_ctx *ctx, const rd_params *p) {
   return ctx->host->fail(ctx, SP_E_INVALID, "val_path = \"%s\" is path itself; it names other samples", p->val_path);
 }
 
-static const rd_lister *lister_of(const rd_params *p) {
-  if (p->files.n) return &rd_files;
+/* The layout of that folder; NULL: it has none. */
+static const rd_lister *lister_at(const rd_params *p, const char *dir) {
   for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
     const rd_lister *l = listers[i];
     if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
-    int parts = l->flags & RD_IN_SPLITS;
-    if (l->like(p->path) || (parts && (split_like(p->path, 0, l) || split_like(p->path, 1, l)))) return l;
+    if (l->like(dir) || (l->flags & RD_IN_SPLITS && rd_looks_divided(dir, l))) return l;
   }
-  return p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
+  return NULL;
 }
 
-/* Keeps the names of the parts' folders for messages. */
-static int keep_roots(rd_listing *l) {
-  char root[4096];
-  for (int k = 0; k < l->t->n_parts; k++) {
-    int n = snprintf(root, sizeof root, "%s%s%s", l->parts[k].base, *l->parts[k].rel ? "/" : "", l->parts[k].rel);
-    if (n >= (int)sizeof root) return rd_too_long(l->ctx, l->parts[k].base, l->parts[k].rel);
-    if (rd_add_bytes(l->t, root, (size_t)n - !!*l->parts[k].rel, &l->t->roots[k])) return rd_no_memory(l);
+/* Sets the layout, and where it lies. */
+static int find_lister(rd_listing *l) {
+  const rd_params *p = l->p;
+  const rd_lister *found = p->files.n ? &rd_files : lister_at(p, p->path);
+  if (!found && !*p->val_path && (found = rd_look_within(p, lister_at, l->within, sizeof l->within))) {
+    size_t n = strlen(l->within) - 1;
+    if (!(found->flags & RD_WITHIN))
+      return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
+                                "%s holds nothing but %.*s/; that is laid out as %s: give its path, %s/%.*s", p->path,
+                                (int)n, l->within, found->name, p->path, (int)n, l->within);
+    rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
+  l->t->lister = found ? found : p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
+  return SP_OK;
+}
+
+static int keep_home(rd_listing *l) {
+  char home[4096];
+  size_t n = strlen(l->within);
+  if (snprintf(home, sizeof home, "%s%s%s", l->p->path, n ? "/" : "", l->within) >= (int)sizeof home)
+    return rd_too_long(l->ctx, l->p->path, l->within);
+  if (rd_add_bytes(l->t, home, strlen(home) - !!n, &l->t->home) ||
+      rd_add_bytes(l->t, l->notes, strlen(l->notes), &l->t->notes))
+    return rd_no_memory(l);
   return SP_OK;
 }
 
@@ -269,9 +269,13 @@ const rd_lister *rd_lister_named(const char *name, int target) {
 /* What the parameters name, in words that are equal for equal data; NULL: no memory. */
 static char *id_of(const rd_params *p) {
   char *path = realpath(p->path, NULL), *val = *p->val_path ? realpath(p->val_path, NULL) : NULL, *id = NULL;
-  size_t n = path ? strlen(path) + (val ? strlen(val) : 0) + strlen(p->path) + strlen(p->val_path) + 16 : 0;
+  int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
+  size_t n = path ? strlen(path) + (val ? strlen(val) : 0) + strlen(p->path) + strlen(p->val_path) +
+                        strlen(p->mask_name) + strlen(p->mask_values) + 32
+                  : 0;
   if (path && (id = malloc(n)))
-    snprintf(id, n, "%d\n%s\n%s\n%s\n%s", (int)p->target, p->path, path, p->val_path, val ? val : "");
+    snprintf(id, n, "%d %d %d\n%s\n%s\n%s\n%s\n%s\n%s", (int)p->target, (int)p->folders, own, p->path, path,
+             p->val_path, val ? val : "", p->mask_name, p->mask_values);
   free(path);
   free(val);
   return id;
@@ -279,15 +283,15 @@ static char *id_of(const rd_params *p) {
 
 /* Listed anew, whatever is kept of it. */
 static int list(sp_ctx *ctx, const rd_params *p, rd_table *t) {
-  rd_listing l = {ctx, p, t, {{p->path, ""}}};
-  t->lister = lister_of(p);
+  rd_listing l = {ctx, p, t, {{p->path, ""}}, "", {"", ""}, ""};
   t->n_parts = 1;
   t->users = 1;
-  int rc = p->files.n ? SP_OK : rd_stamp_path(&l, p->path);
+  int rc = find_lister(&l);
+  if (!rc && !p->files.n) rc = rd_stamp_path(&l, p->path);
   if (!rc && *p->val_path) rc = rd_stamp_path(&l, p->val_path);
   if (!rc && !p->files.n) rc = rd_stamp_csv(&l);
   if (!rc) rc = t->lister->list(&l);
-  if (!rc) rc = keep_roots(&l);
+  if (!rc) rc = keep_home(&l);
   if (!rc && t->n > INT32_MAX)
     rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->n, p->path, INT32_MAX);
   return rc;

@@ -2,6 +2,8 @@
  * names.c - lists of names, and what names of files say. */
 #include "names.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -69,6 +71,18 @@ int rd_by_stem(const void *a, const void *b) {
 int rd_same_stem(const char *a, const char *b) {
   size_t n = rd_stem_length(a);
   return n == rd_stem_length(b) && !memcmp(a, b, n);
+}
+
+char **rd_find_stem(const rd_names *names, const char *stem) {
+  size_t from = 0, to = names->n;
+  char key[NAME_MAX + 8], *k = key;
+  snprintf(key, sizeof key, "%s.", stem); /* before each of its endings */
+  while (from < to) {
+    size_t middle = from + (to - from) / 2;
+    if (rd_by_stem(&names->v[middle], &k) < 0) from = middle + 1;
+    else to = middle;
+  }
+  return from < names->n && rd_same_stem(names->v[from], key) ? &names->v[from] : NULL;
 }
 
 /* ---- numbered names ---- */

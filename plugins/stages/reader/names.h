@@ -31,8 +31,9 @@ int64_t rd_number_of(rd_numbered *l, const char *s); /* adds it where it is new;
 
 size_t rd_stem_length(const char *name);
 int rd_is_picture(const char *name); /* by its ending: RD_ENDINGS in any case */
-int rd_is_mask(const char *name);    /* the same: .png */
+int rd_is_mask(const char *name);    /* by its ending: .png, in any case */
 int rd_same_stem(const char *a, const char *b);
+char **rd_find_stem(const rd_names *names, const char *stem); /* sorted by stem: the first that has it, or NULL */
 uint64_t rd_hash_name(const char *name); /* of all but the ending */
 uint64_t rd_hash_bytes(const char *p, size_t n);
 

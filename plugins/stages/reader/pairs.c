@@ -1,31 +1,118 @@
 /* SPDX-License-Identifier: MIT
- * pairs.c - the layout `pairs`: images/STEM.ENDING and masks/STEM.png, sorted by stem. And a list of images alone. */
+ * pairs.c - the layout `pairs`: images/STEM.ENDING and masks/STEM.png, sorted by stem, whatever the two are called and
+ * however they are divided into parts. And a list of images alone. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "class_file.h"
+#include "mask_names.h"
 #include "table.h"
 
-/* ---- listing ---- */
+/* ---- which folders ---- */
+/* The folders of images and of masks, of each part, below `dir`; "": there is none. RD_NO_PART: of no part. */
+typedef struct plan {
+  char of[RD_PARTS][3][512]; /* [part][RD_IMAGES, RD_MASKS] */
+  char bare[RD_PARTS][512];  /* parts that hold pictures themselves: train/ beside trainannot/ */
+  char twice[2][512];        /* two folders that would both be one; "": none */
+} plan;
+
+static int is_usual(const char *rel, int kind) {
+  const char *slash = strrchr(rel, '/');
+  return !strcmp(slash ? slash + 1 : rel, kind == RD_MASKS ? "masks" : "images");
+}
+
+static void put(plan *p, int part, int kind, const char *rel) {
+  char *to = p->of[part][kind];
+  if (*to && is_usual(to, kind)) return;
+  if (*to && !is_usual(rel, kind) && !*p->twice[0]) {
+    snprintf(p->twice[0], sizeof p->twice[0], "%s", to);
+    snprintf(p->twice[1], sizeof p->twice[1], "%s", rel);
+  }
+  snprintf(to, sizeof p->of[0][0], "%s", rel);
+}
+
+static int join(char to[512], const char *a, const char *b) { return snprintf(to, 512, "%s/%s", a, b) < 512; }
+
+/* images/train, and train/images. Whether the folder is divided so. */
+static int look_into(plan *p, const char *dir, const char *name, rd_folder_name of) {
+  char path[4096], rel[512];
+  rd_names names = {0};
+  int divided = 0;
+  if (snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path) rd_subfolders(path, &names);
+  for (size_t i = 0; i < names.n; i++) {
+    rd_folder_name n = rd_read_folder_name(names.v[i]);
+    int part = of.part ? of.part : n.part, kind = of.kind ? of.kind : n.kind;
+    if (!join(rel, name, names.v[i]) || !part || !kind || (n.part && n.part != part) || (n.kind && n.kind != kind))
+      continue;
+    put(p, part, kind, rel);
+    divided = 1;
+  }
+  rd_names_free(&names);
+  if (!divided && of.part && rd_has_picture(path, 0)) snprintf(p->bare[of.part], sizeof p->bare[0], "%s", name);
+  return divided;
+}
+
+static void look(const char *dir, plan *p) {
+  rd_names names = {0};
+  memset(p, 0, sizeof *p);
+  rd_subfolders(dir, &names);
+  for (size_t i = 0; i < names.n; i++) {
+    rd_folder_name n = rd_read_folder_name(names.v[i]);
+    if (strlen(names.v[i]) > 255 || (!n.part && !n.kind)) continue;
+    if (n.part && n.kind) put(p, n.part, n.kind, names.v[i]);
+    else if (!look_into(p, dir, names.v[i], n) && n.kind) put(p, RD_NO_PART, n.kind, names.v[i]);
+  }
+  for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
+    if (*p->of[k][RD_MASKS] && !*p->of[k][RD_IMAGES]) snprintf(p->of[k][RD_IMAGES], 512, "%s", p->bare[k]);
+  rd_names_free(&names);
+}
+
+static int has_both(const plan *p, int part) { return *p->of[part][RD_IMAGES] && *p->of[part][RD_MASKS]; }
+static int has_one(const plan *p, int part) { return *p->of[part][RD_IMAGES] || *p->of[part][RD_MASKS]; }
+
+/* Both, or one by its usual name: the other one is then what is missing. */
+static int pairs_like(const char *dir) {
+  plan p;
+  look(dir, &p);
+  for (int k = 0; k < RD_PARTS; k++)
+    if (has_both(&p, k)) return 1;
+  return rd_is_folder(dir, "images") || rd_is_folder(dir, "masks");
+}
+
+/* ---- what is in them ---- */
 /* One entry of the folder base/part/sub, whose path is `dir`. */
-static int list_entry(const char *dir, size_t rel, const struct dirent *e, int (*is_wanted)(const char *name),
-                      rd_names *out, rd_left *left) {
+static int list_entry(const char *dir, size_t rel, const struct dirent *e, rd_names *out, rd_left *left) {
   char path[4096 + NAME_MAX + 2];
-  if (e->d_name[0] == '.') return SP_OK;
+  if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) return SP_OK;
   snprintf(path, sizeof path, "%.4095s/%s", dir, e->d_name);
+  if (rd_is_junk(e->d_name)) {
+    rd_leave_junk(left, path + rel);
+    return SP_OK;
+  }
   int kind = rd_entry_kind(path, e);
-  if (kind != DT_DIR && is_wanted(e->d_name)) return rd_names_add(out, e->d_name);
+  if (kind != DT_DIR && rd_is_picture(e->d_name)) return rd_names_add(out, e->d_name);
   rd_leave(left, path + rel, kind);
   return SP_OK;
 }
 
-/* The files of a part's subfolder, whose path goes to `path`; rel: where in it the part's own begins. */
-static int list_folder(rd_listing *l, const char *path, size_t rel, int (*is_wanted)(const char *name), rd_names *out,
-                       rd_left *left) {
+/* What is wrong with a folder without a picture. */
+static int no_pictures(sp_ctx *ctx, const char *path, int is_masks, const rd_left *left) {
+  size_t n = strlen(left->file);
+  const char *boxes = is_masks && n > 4 && !strcmp(left->file + n - 4, ".txt")
+                          ? "; .txt files are those of boxes and outlines, which are not read"
+                      : is_masks && n > 5 && !strcmp(left->file + n - 5, ".json")
+                          ? "; .json files are those of boxes and outlines, which are not read"
+                          : "";
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s%s", path, is_masks ? "png" : RD_ENDINGS, boxes);
+}
+
+/* The pictures in a folder; rel: where in the path the name below the data's folder begins. */
+static int list_folder(rd_listing *l, const char *path, size_t rel, int is_masks, rd_names *out, rd_left *left) {
   sp_ctx *ctx = l->ctx;
   int rc = rd_stamp_path(l, path);
   DIR *d = opendir(path);
@@ -36,110 +123,235 @@ static int list_folder(rd_listing *l, const char *path, size_t rel, int (*is_wan
                            "(built-in sets are \"shapes\" and \"random\")",
                            path, strerror(errno));
   errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(path, rel, e, is_wanted, out, left);
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(path, rel, e, out, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
   else if (rc) ctx->host->fail(ctx, rc, "no memory for the names in folder %s", path);
   closedir(d);
-  if (rc || out->n) return rc;
-  return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s", path,
-                         is_wanted == rd_is_mask ? "png" : RD_ENDINGS);
+  return rc || out->n ? rc : no_pictures(ctx, path, is_masks, left);
 }
 
-/* Is STEM.png there? `masks` is sorted. */
-static int find_mask(const rd_names *masks, const char *image) {
-  char name[NAME_MAX + 8], *key = name;
-  snprintf(name, sizeof name, "%.*s.png", (int)rd_stem_length(image), image);
-  return bsearch(&key, masks->v, masks->n, sizeof *masks->v, rd_by_name) != NULL;
-}
-
-static int check_pairs(sp_ctx *ctx, const rd_part *p, const rd_names *images, const rd_names *masks) {
-  const char *base = p->base, *part = p->rel;
-  for (size_t i = 0; i < images->n; i++) {
-    const char *name = images->v[i];
-    if (i && rd_same_stem(images->v[i - 1], name))
-      return ctx->host->fail(ctx, SP_E_DATA,
-                             "%s/%simages: %s and %s have the same stem; one mask can belong to one only", base, part,
-                             images->v[i - 1], name);
-    if (!find_mask(masks, name))
-      return ctx->host->fail(ctx, SP_E_DATA, "%s/%simages/%s has no mask: %s/%smasks/%.*s.png is missing", base, part,
-                             name, base, part, (int)rd_stem_length(name), name);
-  }
+/* ---- into the table ---- */
+static int check_stems(sp_ctx *ctx, const char *where, const rd_names *images) {
+  for (size_t i = 1; i < images->n; i++)
+    if (rd_same_stem(images->v[i - 1], images->v[i]))
+      return ctx->host->fail(ctx, SP_E_DATA, "%s: %s and %s have the same stem; one mask can belong to one only", where,
+                             images->v[i - 1], images->v[i]);
   return SP_OK;
 }
 
-static int add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *name) {
-  char mask[NAME_MAX + 8];
+/* Other files than PNG are none that labels can be taken from as they are. */
+static int check_ending(rd_listing *l, const char *const where[2], const char *image, const char *mask) {
+  if (rd_is_mask(mask) || *l->p->mask_values) return SP_OK;
+  return l->ctx->host->fail(
+      l->ctx, SP_E_DATA,
+      "%s/%s has no PNG mask; %s/%s is there: labels are read of PNG files, since others (JPEG) change "
+      "them; save it as PNG, or say which values mean what, as "
+      "`mask_values = \"0-127=ground,128-255=object\"`",
+      where[0], image, where[1], mask);
+}
+
+static int add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *image, const char *mask) {
   rd_sample *s = rd_add_sample(t);
   if (!s) return SP_E_NOMEM;
-  int n = snprintf(mask, sizeof mask, "%.*s.png", (int)rd_stem_length(name), name);
-  s->key = rd_hash_name(name);
-  int rc = rd_set_file(t, &s->image, images, name, strlen(name));
-  return rc ? rc : rd_set_file(t, &s->mask, masks, mask, (size_t)n);
+  s->key = rd_hash_name(image);
+  int rc = rd_set_file(t, &s->image, images, image, strlen(image));
+  return rc ? rc : rd_set_file(t, &s->mask, masks, mask, strlen(mask));
 }
 
-/* The images of one part, with a mask for each. paths: of images/ and masks/. */
-static int add_pairs(rd_listing *l, const char paths[2][4096], const rd_names *images) {
+/* The images of one part, with a mask for each. */
+static int add_pairs(rd_listing *l, const char *const where[2], const rd_names *images, const rd_names *masks) {
   uint32_t source[2];
-  int rc = SP_OK;
-  for (int k = 0; !rc && k < 2; k++) rc = rd_add_source(l->t, RD_FILES, paths[k], &source[k]);
-  for (size_t i = 0; !rc && i < images->n; i++) rc = add_pair(l->t, source[0], source[1], images->v[i]);
-  return rc ? rd_no_memory(l) : SP_OK;
+  const char **of = calloc(images->n + 1, sizeof *of);
+  int rc = of ? rd_match_masks(l, where, images, masks, of) : rd_no_memory(l);
+  for (int k = 0; !rc && k < 2; k++) rc = rd_add_source(l->t, RD_FILES, where[k], &source[k]) ? rd_no_memory(l) : SP_OK;
+  for (size_t i = 0; !rc && i < images->n; i++) {
+    rc = check_ending(l, where, images->v[i], of[i]);
+    if (!rc && add_pair(l->t, source[0], source[1], images->v[i], of[i])) rc = rd_no_memory(l);
+  }
+  free(of);
+  return rc;
 }
 
-static int list_part(rd_listing *l, int k) {
+/* rel: of the folders of images and of masks, from `base` on. */
+static int list_part(rd_listing *l, int k, const char *base, const char rel[2][1024]) {
   rd_names names[2] = {{0}};
-  const rd_part *p = &l->parts[k];
   char paths[2][4096];
   int rc = SP_OK;
   for (int j = 0; !rc && j < 2; j++) {
-    if (snprintf(paths[j], sizeof paths[j], "%s/%s%s", p->base, p->rel, j ? "masks" : "images") >= (int)sizeof paths[j])
-      rc = l->ctx->host->fail(l->ctx, SP_E_INVALID, "path is longer than %zu bytes: %.200s...", sizeof paths[j],
-                              p->base);
-    else rc = list_folder(l, paths[j], strlen(p->base) + 1, j ? rd_is_mask : rd_is_picture, &names[j], &l->t->left[k]);
-    rd_names_sort(&names[j], j ? rd_by_name : rd_by_stem);
+    if (snprintf(paths[j], sizeof paths[j], "%s/%s", base, rel[j]) >= (int)sizeof paths[j])
+      rc = l->ctx->host->fail(l->ctx, SP_E_INVALID, "path is longer than %zu bytes: %.200s...", sizeof paths[j], base);
+    else rc = list_folder(l, paths[j], strlen(base) + 1, j, &names[j], &l->t->left[k]);
+    rd_names_sort(&names[j], rd_by_stem);
   }
-  if (!rc) rc = check_pairs(l->ctx, p, &names[0], &names[1]);
-  if (!rc) l->t->left[k].masks = names[1].n - names[0].n;
-  if (!rc) rc = add_pairs(l, (const char(*)[4096])paths, &names[0]);
+  const char *const where[2] = {paths[0], paths[1]};
+  if (!rc) rc = check_stems(l->ctx, paths[0], &names[0]);
+  if (!rc) rc = add_pairs(l, where, &names[0], &names[1]);
+  if (!rc && names[1].n > names[0].n) l->t->left[k].masks = names[1].n - names[0].n;
+  if (!rc && rd_add_bytes(l->t, paths[1], strlen(paths[1]), &l->t->roots[k])) rc = rd_no_memory(l);
   l->t->ends[k] = l->t->n;
   for (int j = 0; j < 2; j++) rd_names_free(&names[j]);
   return rc;
 }
 
-static int pairs_like(const char *dir) { return rd_is_folder(dir, "images") || rd_is_folder(dir, "masks"); }
+/* ---- the parts ---- */
+/* The folders of a part; of one that is missing, what it would be called. */
+static int name_folders(rd_listing *l, const plan *p, int part, const char *within, char rel[2][1024]) {
+  for (int j = 0; j < 2; j++) {
+    const char *is = p->of[part][1 + j], *other = p->of[part][2 - j], *slash = strrchr(other, '/');
+    int n = *is     ? snprintf(rel[j], 1024, "%s%s", within, is)
+            : slash ? snprintf(rel[j], 1024, "%s%.*s/%s", within, (int)(slash - other), other, j ? "masks" : "images")
+                    : snprintf(rel[j], 1024, "%s%s", within, j ? "masks" : "images");
+    if (n >= 1024) return rd_too_long(l->ctx, l->p->path, is);
+  }
+  return SP_OK;
+}
+
+static int list_as(rd_listing *l, int k, const char *base, const plan *p, int part, const char *within) {
+  char rel[2][1024];
+  int rc = name_folders(l, p, part, within, rel);
+  l->parts[k] = (rd_part){base, ""};
+  return rc ? rc : list_part(l, k, base, (const char(*)[1024])rel);
+}
+
+/* The folders of a divided set that are stamped, and that its parts lie in. */
+static const char *top_of(const char *rel, char to[512]) {
+  snprintf(to, 512, "%.*s", (int)strcspn(rel, "/"), rel);
+  return to;
+}
+
+static int stamp_tops(rd_listing *l, const char *dir, const plan *p) {
+  char path[4096], top[512];
+  int rc = SP_OK;
+  for (int part = 0; part < RD_PARTS; part++)
+    for (int j = RD_IMAGES; !rc && j <= RD_MASKS; j++) {
+      if (!strchr(p->of[part][j], '/')) continue;
+      if (snprintf(path, sizeof path, "%s/%s", dir, top_of(p->of[part][j], top)) < (int)sizeof path)
+        rc = rd_stamp_path(l, path);
+    }
+  return rc;
+}
+
+/* What lies beside the folders that are read. */
+static void look_beside(rd_listing *l, const plan *p, const rd_chosen *c) {
+  char tops[4][512];
+  const char *known[] = {"classes.txt", tops[0], tops[1], tops[2], tops[3], NULL};
+  for (int i = 0; i < 4; i++) top_of(p->of[c->part[i / 2]][RD_IMAGES + i % 2], tops[i]);
+  rd_look_beside(l, 2, known);
+}
+
+static int check_plan(sp_ctx *ctx, const char *dir, const plan *p) {
+  if (*p->twice[0])
+    return ctx->host->fail(
+        ctx, SP_E_DATA,
+        "%s holds %s/ and %s/, and both may be meant; call the one to be read images or masks, or move "
+        "the other away",
+        dir, p->twice[0], p->twice[1]);
+  for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
+    if (has_both(p, k) && has_both(p, RD_NO_PART))
+      return ctx->host->fail(
+          ctx, SP_E_DATA,
+          "%s holds %s/, which is of no part, and %s/, which is of one by its name; move one away, or "
+          "name a folder that holds one of them",
+          dir, p->of[RD_NO_PART][RD_IMAGES], p->of[k][RD_IMAGES]);
+  return SP_OK;
+}
+
+/* Those of the parts that are there in whole; of one that trains or validates half is an error. */
+static int list_parts(rd_listing *l, const char *dir, const plan *p) {
+  const char *names[RD_PARTS] = {NULL};
+  char tops[RD_PARTS][512];
+  rd_chosen c;
+  int halves = 0;
+  for (int k = RD_TRAIN_PART; k < RD_PARTS; k++) {
+    if (has_both(p, k)) names[k] = top_of(p->of[k][RD_IMAGES], tops[k]);
+    halves |= (k != RD_TEST_PART && has_one(p, k) && !has_both(p, k)) << k;
+    if (has_both(p, k))
+      names[k] = strchr(p->of[k][RD_IMAGES], '/') && rd_read_folder_name(names[k]).part == RD_NO_PART
+                     ? p->of[k][RD_IMAGES]
+                     : names[k];
+  }
+  for (int k = RD_TRAIN_PART; k < RD_TEST_PART; k++)
+    if (halves >> k & 1 && (names[RD_TRAIN_PART] || names[RD_VAL_PART] || k == RD_TRAIN_PART))
+      return list_as(l, 0, l->p->path, p, k, l->within); /* fails on what is missing */
+  if (names[RD_TRAIN_PART] && !names[RD_VAL_PART] && (rd_is_folder(dir, "val") || rd_is_folder(dir, "valid")))
+    return l->ctx->host->fail(
+        l->ctx, SP_E_DATA,
+        "%s/%s holds images/ and masks/, %s/val does not; give both the same layout, or other names "
+        "if they are no splits",
+        dir, names[RD_TRAIN_PART], dir);
+  int rc = rd_choose_parts(l, names, &c);
+  if (rc) return rc;
+  if (c.part[1]) l->t->n_parts = 2;
+  rc = list_as(l, 0, l->p->path, p, c.part[0], l->within);
+  if (!rc && c.part[1]) rc = list_as(l, 1, l->p->path, p, c.part[1], l->within);
+  if (!rc) look_beside(l, p, &c);
+  return rc;
+}
+
+/* The folder of val_path, of no part. */
+static int list_other(rd_listing *l) {
+  plan other;
+  int rc = rd_other_part(l, "images/ and masks/");
+  look(l->p->val_path, &other);
+  if (!rc) rc = check_plan(l->ctx, l->p->val_path, &other);
+  return rc ? rc : list_as(l, 1, l->p->val_path, &other, RD_NO_PART, "");
+}
 
 /* Neither images/ nor masks/: is it a set for the other target? */
 static int not_pairs(sp_ctx *ctx, const char *base) {
-  char train[4096];
-  int n = snprintf(train, sizeof train, "%s/train", base);
-  if (!rd_classes.like(base) && (n >= (int)sizeof train || !rd_classes.like(train))) return rd_no_layout(ctx, base);
+  if (!rd_has_folders(base)) return rd_no_layout(ctx, base);
   return ctx->host->fail(ctx, SP_E_INVALID,
-                         "%s holds a folder for each class, which is for target = \"class\"; target = \"mask\" wants "
-                         "images/ and masks/",
+                         "%s holds a folder for each class, which is for target = \"class\" (train_cls.lua); target = "
+                         "\"mask\" wants images/ and masks/",
                          base);
 }
 
+/* No masks, and folders where the images would lie: images/train/cat. */
+static int are_classes(const char *dir, const plan *p) {
+  char path[4096];
+  int yes = 0;
+  for (int k = 0; k < RD_PARTS; k++) {
+    if (*p->of[k][RD_MASKS]) return 0;
+    if (!*p->of[k][RD_IMAGES]) continue;
+    if (snprintf(path, sizeof path, "%s/%s", dir, p->of[k][RD_IMAGES]) >= (int)sizeof path) return 0;
+    yes |= !rd_has_picture(path, 0) && rd_has_folders(path);
+  }
+  return yes;
+}
+
 static int pairs_list(rd_listing *l) {
-  const char *base = l->p->path;
-  int rc = pairs_like(base) && !*l->p->val_path ? SP_OK : rd_find_parts(l, "images/ and masks/");
-  if (rc) return rc;
-  if (l->t->n_parts == 1 && !pairs_like(base)) return not_pairs(l->ctx, base);
-  for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k);
-  if (!rc && *l->parts[0].rel) rd_look_beside(l, 2, (const char *const[]){"train", "val", "classes.txt", NULL});
+  char dir[4096];
+  plan p;
+  if (snprintf(dir, sizeof dir, "%s%s%s", l->p->path, *l->within ? "/" : "", l->within) >= (int)sizeof dir)
+    return rd_too_long(l->ctx, l->p->path, l->within);
+  if (*l->within) dir[strlen(dir) - 1] = 0;
   l->t->gives = RD_MASK;
-  return rc;
+  look(dir, &p);
+  int rc = check_plan(l->ctx, dir, &p), divided = 0;
+  for (int k = RD_TRAIN_PART; k < RD_PARTS; k++) divided |= has_one(&p, k);
+  if (!rc && are_classes(dir, &p)) return not_pairs(l->ctx, dir);
+  if (!rc) rc = stamp_tops(l, dir, &p);
+  if (rc) return rc;
+  if (divided && !has_both(&p, RD_NO_PART)) rc = list_parts(l, dir, &p);
+  else if (has_one(&p, RD_NO_PART)) rc = list_as(l, 0, l->p->path, &p, RD_NO_PART, l->within);
+  else return not_pairs(l->ctx, dir);
+  return !rc && *l->p->val_path ? list_other(l) : rc;
 }
 
 static int pairs_settle(sp_ctx *ctx, rd_self *self) {
   const rd_table *t = self->table;
   for (int k = 0; k < t->n_parts; k++)
     if (t->left[k].masks)
-      ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s/masks have no image and are not used", t->left[k].masks,
+      ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s have no image and are not used", t->left[k].masks,
                      t->bytes + t->roots[k]);
-  return rd_settle_masks(ctx, self, self->p->path, NULL);
+  const char *home = t->bytes + t->home;
+  char list[4096];
+  int there = snprintf(list, sizeof list, "%s/classes.txt", home) < (int)sizeof list && !access(list, F_OK);
+  return rd_settle_masks(ctx, self, there ? home : self->p->path, NULL);
 }
 
-const rd_lister rd_pairs = {"pairs", RD_TARGET_MASK, pairs_like, pairs_list, pairs_settle, RD_IN_SPLITS | RD_KEPT};
+const rd_lister rd_pairs = {"pairs",    RD_TARGET_MASK, pairs_like,
+                            pairs_list, pairs_settle,   RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
 
 /* ---- images alone ---- */
 static int add_file(rd_listing *l, uint32_t source, const char *path) {

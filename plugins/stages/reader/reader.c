@@ -124,6 +124,7 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[7] = (sp_attr){.name = "digest", .value = self->table ? 2 : 0, .item = self->table ? rd_digest : NULL};
   self->attrs[8] =
       (sp_attr){.name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
+  self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }
 
@@ -352,6 +353,7 @@ static const sp_param file_fields[] = {{.name = "path",
                                         .doc = "JPEG, PNG, WebP, TIFF, BMP, GIF or PNM file"},
                                        {.name = NULL}};
 
+static const char *const folders_choices[] = {"auto", "parts", "classes", NULL}; /* RD_FOLDERS_... */
 static const char *const split_choices[] = {"all", "train", "val", NULL};
 
 #define OFFSET(member) offsetof(rd_params, member)
@@ -406,6 +408,46 @@ static const sp_param reader_params[] = {
      .type = SP_PARAM_STRING,
      AT(val_path),
      .doc = "another folder of the same layout: its samples are those for validation, those of path for training"},
+    {.name = "folders",
+     .type = SP_PARAM_CHOICE,
+     AT(folders),
+     .idef = RD_FOLDERS_AUTO,
+     .choices = folders_choices,
+     .doc = "what subfolders called train, valid, test and the like are: auto: parts of the data, an error where they could "
+            "be classes too; parts: parts, and other folders are left out; classes: classes like any other"},
+    {.name = "folds",
+     .type = SP_PARAM_INT,
+     AT(folds),
+     .idef = 0,
+     .imin = 0,
+     .imax = 1000,
+     .doc = "the samples are divided into so many folds, of which `fold` validates; each sample is in one of them; 0: "
+            "val_fraction divides"},
+    {.name = "fold",
+     .type = SP_PARAM_INT,
+     AT(fold),
+     .idef = 0,
+     .imin = 0,
+     .imax = 1000,
+     .doc = "which of `folds` validates, from 1"},
+    {.name = "limit",
+     .type = SP_PARAM_INT,
+     AT(limit),
+     .idef = 0,
+     .imin = 0,
+     .imax = INT32_MAX,
+     .doc = "at most so many samples, before the split, for a quick try: the first of an order that depends on the names "
+            "alone, each class by its share; of data that says itself what is for validation so many of each part; 0: all"},
+    {.name = "mask_name",
+     .type = SP_PARAM_STRING,
+     AT(mask_name),
+     .doc = "how masks are called, * being the stem of the image, as \"*_mask\", or \"img_*=mask_*\" where images have "
+            "more than that too; not given: of the same stem, or by the one rule that fits them all"},
+    {.name = "mask_values",
+     .type = SP_PARAM_STRING,
+     AT(mask_values),
+     .doc = "which class a value of the masks is, as \"0=bg,255=fg\", with ranges (0-127=bg), colours (#ff0000=fg), and "
+            "ignore for no label; without classes.txt it names the classes, in this order"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),

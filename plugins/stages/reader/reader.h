@@ -15,6 +15,7 @@
 
 enum { RD_ALL, RD_TRAIN, RD_VAL };
 enum { RD_TARGET_MASK, RD_TARGET_CLASS };
+enum { RD_FOLDERS_AUTO, RD_FOLDERS_PARTS, RD_FOLDERS_CLASSES };
 enum { RD_MASK = 1, RD_LABEL = 2 }; /* what a kind of data has to offer besides images */
 enum { RD_UNLABELLED = 4 };         /* of rd_self.warned: a batch without any label */
 
@@ -23,14 +24,14 @@ typedef struct rd_file {
 } rd_file;
 
 typedef struct rd_params {
-  const char *path, *val_path;
+  const char *path, *val_path, *mask_name, *mask_values;
   sp_structs files; /* rd_file */
   sp_ints size;
   sp_floats val_fraction; /* none: not given */
   double default_val_fraction;
-  int64_t workers, samples, classes, max_bad, max_pixels, data_seed;
+  int64_t workers, samples, limit, folds, fold, classes, max_bad, max_pixels, data_seed;
   im_fitting fit;
-  int32_t split, target, orient, check;
+  int32_t split, target, folders, orient, check;
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
@@ -108,7 +109,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[9];
+  sp_attr attrs[10];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

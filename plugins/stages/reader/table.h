@@ -7,6 +7,7 @@
 #ifndef SP_PLUGINS_READER_TABLE_H
 #define SP_PLUGINS_READER_TABLE_H
 
+#include "folder_names.h"
 #include "names.h"
 #include "reader.h"
 
@@ -47,11 +48,13 @@ typedef struct rd_source_kind {
 enum { RD_FILES, RD_SHARD, RD_ARRAY };
 extern const rd_source_kind *const rd_source_kinds[], rd_shard_source, rd_array_source;
 
-/* What a folder has that is not read, but for hidden entries. */
+/* What a folder has that is not read. */
 typedef struct rd_left {
   size_t folders, files, strays; /* strays: pictures outside of the folders of classes */
   size_t masks, unlisted;        /* masks without an image; pictures that no list names */
+  size_t empty, junk;            /* folders of classes without a picture; hidden entries, and what systems leave */
   char file[256], folder[256];   /* the first of them, bytewise */
+  char bare[256], hidden[256];   /* of `empty`, of `junk` */
 } rd_left;
 
 /* What a listing has read: while it is as it was, the listing holds. */
@@ -76,14 +79,16 @@ struct rd_table {
   rd_sample *samples;
   size_t n, cap;
   uint64_t ends[2];   /* where the samples of each part end: of all, or of those for training and for validation */
-  uint64_t roots[2];  /* the folder or file of each part: places in bytes */
+  uint64_t roots[2];  /* of pairs: the folder of each part's masks: places in bytes */
+  uint64_t home;      /* the folder that the data lies in: path, or the one in it that holds all; a place in bytes */
+  uint64_t notes;     /* what was guessed, a line each; a place in bytes */
   int n_parts, gives; /* gives: RD_MASK, RD_LABEL, or neither */
   int64_t classes;    /* 0: whoever reads the table has to find out */
   char *class_names;  /* as those of rd_self */
   rd_left left[3];    /* of each part, and of what lies beside them */
 };
 
-/* What a lister has to go by. Each part is the folder base/rel: rel is "", or "train/" and "val/". */
+/* What a lister has to go by. Each part is the folder base/rel: rel is "", or such as "train/" and "valid/". */
 typedef struct rd_part {
   const char *base, *rel;
 } rd_part;
@@ -92,12 +97,16 @@ typedef struct rd_listing {
   const rd_params *p;
   rd_table *t;
   rd_part parts[2];
+  char within[1024];   /* the folder below p->path that the data lies in: "", or such as "dataset/" */
+  char rels[2][2048];  /* what parts[k].rel may point to */
+  char notes[2048];    /* for t->notes */
 } rd_listing;
 
 enum { RD_TARGET_ANY = -1 };
 enum {
   RD_IN_SPLITS = 1, /* train/ and val/ in a folder may each have the layout */
-  RD_KEPT = 2 /* list() stamps all folders and lists that it reads, so the table may be shared and kept as a file */
+  RD_KEPT = 2, /* list() stamps all folders and lists that it reads, so the table may be shared and kept as a file */
+  RD_WITHIN = 4 /* list() reads base/within: the data may lie in a folder that is the only one in `path` */
 };
 /* A layout. like() says whether a folder looks like it; list() fills the table or fails; settle() sets the reader's
  * classes and their names, or fails where the parameters say otherwise. */
@@ -151,17 +160,13 @@ char *rd_count_classes(const rd_self *self);
 const rd_lister *rd_lister_named(const char *name, int target); /* NULL: there is none */
 /* The table of what the parameters name. */
 int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out);
-/* Sets l->parts from what `path` holds. what: the layout in words. */
-int rd_find_parts(rd_listing *l, const char *what);
-/* The data says itself what is for validation: fails where a parameter does so too. has: "has ..., which say". */
-int rd_check_own(rd_listing *l, const char *has);
-/* Makes val_path the second part. what: the layout in words. */
-int rd_other_part(rd_listing *l, const char *what);
 /* Counts what lies in the folder of part k, or beside the parts (k = 2), and is none of `known`; known NULL: folders are
  * classes, and are read. */
 void rd_look_beside(rd_listing *l, int k, const char *const *known);
 /* Counts one entry of a folder: its path below the data's, and what rd_entry_kind says. */
 void rd_leave(rd_left *left, const char *name, int kind);
+void rd_leave_junk(rd_left *left, const char *name);
+void rd_leave_empty(rd_left *left, const char *name);
 /* One line, where anything was left out of what the reader reads; also in self->left_out. */
 void rd_tell_left(sp_ctx *ctx, rd_self *self);
 /* One line for classes that are in one part only. */
@@ -169,6 +174,30 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self);
 /* Fails: nothing in `path` is laid out as one of the listers wants it. */
 int rd_no_layout(sp_ctx *ctx, const char *path);
 int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
+
+/* ---- parts.c ---- */
+/* A line on what was guessed, and how to say otherwise. */
+void rd_note(rd_listing *l, const char *fmt, ...) SP_PRINTF(2, 3);
+/* Some picture lies in the folder, or in one of those below it, at most `depth` folders down. */
+int rd_has_picture(const char *path, int depth);
+/* Some subfolder has a picture, at any depth. */
+int rd_has_folders(const char *path);
+/* A subfolder is a part by its name, and has the layout. */
+int rd_looks_divided(const char *dir, const rd_lister *lister);
+/* The layout that at() finds in the only subfolder, or in the only one of that; NULL: there is none. */
+const rd_lister *rd_look_within(const rd_params *p, const rd_lister *(*at)(const rd_params *p, const char *dir),
+                                char *within, size_t size);
+/* The data says itself what is for validation: fails where a parameter does so too. has: "has ..., which say". */
+int rd_check_own(rd_listing *l, const char *has);
+/* Makes val_path the second part. what: the layout in words. */
+int rd_other_part(rd_listing *l, const char *what);
+/* Which of the parts that are there is for training and which validates; RD_NO_PART: none. */
+typedef struct rd_chosen {
+  int part[2];
+} rd_chosen;
+int rd_choose_parts(rd_listing *l, const char *const names[RD_PARTS], rd_chosen *out);
+/* Sets l->parts from what `path` holds. what: the layout in words. */
+int rd_find_parts(rd_listing *l, const char *what);
 
 /* ---- samples.c ---- */
 /* Puts the name of the bytes in front of what the decoder says. */
@@ -186,7 +215,7 @@ int rd_stamp_csv(rd_listing *l); /* the one in `path`: what its first line says 
 struct dirent;
 int rd_entry_kind(const char *path, const struct dirent *e);
 int rd_is_folder(const char *base, const char *sub);
-/* The subfolders of `base` that are not hidden, sorted. -1: errno says why not. */
+/* The subfolders of `base` that are no junk, sorted. -1: errno says why not. */
 int rd_subfolders(const char *base, rd_names *out);
 
 #endif

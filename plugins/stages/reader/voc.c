@@ -47,19 +47,6 @@ static int list_files(job *j, const char *sub, int (*is_wanted)(const char *name
   return rc ? rd_no_memory(j->l) : SP_OK;
 }
 
-/* The first name of that stem; NULL: none has it. */
-static char **find(const rd_names *names, const char *stem) {
-  size_t from = 0, to = names->n;
-  char key[NAME_MAX + 8], *k = key;
-  snprintf(key, sizeof key, "%s.", stem); /* before each of its endings */
-  while (from < to) {
-    size_t middle = from + (to - from) / 2;
-    if (rd_by_stem(&names->v[middle], &k) < 0) from = middle + 1;
-    else to = middle;
-  }
-  return from < names->n && rd_same_stem(names->v[from], key) ? &names->v[from] : NULL;
-}
-
 /* ---- the lists ---- */
 typedef struct line {
   const char *path;
@@ -74,7 +61,7 @@ static int complain(job *j, const line *at, const char *words, const char *cure)
 
 static int add_sample(job *j, const line *at, int part) {
   rd_table *t = j->l->t;
-  char **image = find(&j->images, at->stem), **mask = find(&j->masks, at->stem);
+  char **image = rd_find_stem(&j->images, at->stem), **mask = rd_find_stem(&j->masks, at->stem);
   if (!image) return complain(j, at, "has no file in " IMAGES, "put STEM." RD_ENDINGS " there, or take the line out");
   if (!mask) return complain(j, at, "has no file in " MASKS, "put STEM.png there, or take the line out");
   uint8_t *named = &j->named[image - j->images.v];
@@ -151,9 +138,11 @@ static int take_lists(job *j) {
 }
 
 /* ---- the layout ---- */
+/* With masks and without lists the two folders are pairs. */
 static int voc_like(const char *dir) {
-  return rd_is_folder(dir, IMAGES) &&
-         (rd_is_folder(dir, MASKS) || rd_is_folder(dir, "ImageSets") || rd_is_folder(dir, "Annotations"));
+  if (!rd_is_folder(dir, IMAGES)) return 0;
+  if (rd_is_folder(dir, MASKS)) return rd_is_folder(dir, LISTS);
+  return rd_is_folder(dir, "ImageSets") || rd_is_folder(dir, "Annotations");
 }
 
 /* Of what PASCAL VOC has, masks are read, not boxes and not several classes an image. */

@@ -4,8 +4,12 @@ local sp = require "spcore"
 local core = require "spcore.core"
 local data_defaults = require "spcore.data_defaults"
 local data_target = require "spcore.data_target"
+local options = require "spcore.options"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
+
+local taken = { "orient", "workers", "plugin", "set", "debug" }
+for _, name in ipairs(options.reading) do taken[#taken + 1] = name end
 
 local opt = sp.args({
   target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class" }, sets = "reader.target" },
@@ -15,7 +19,7 @@ local opt = sp.args({
   json = { false, "print one JSON document" },
 }, {
   rest = "DIR", doc = "Says what a folder of data holds: layout, splits, classes, and what is left out.",
-  only = { "orient", "workers", "plugin", "set", "debug" },
+  only = taken,
 })
 
 if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "a folder of data is wanted; --help says more" or "one folder at a time") end
@@ -25,7 +29,9 @@ local SIZE <const> = 64 -- pixels of a side at which masks are counted
 
 -- A reader of that split, in a graph of its own.
 local function open(split, target, more)
-  local g = sp.graph { device = "cpu", workers = opt.workers > 0 and opt.workers or nil, orient = opt.orient }
+  local how = { device = "cpu", workers = opt.workers > 0 and opt.workers or nil, orient = opt.orient }
+  for _, name in ipairs(options.reading) do how[name] = opt[name] end
+  local g = sp.graph(how)
   local t = {
     path = dir, split = split, target = target, classes = opt.classes, val_path = opt.val ~= "" and opt.val or nil, size = SIZE,
     batch = 16, shuffle = false, drop_last = false, default_val_fraction = data_defaults.val_fraction,
@@ -38,21 +44,24 @@ local function open(split, target, more)
   error(data, 0)
 end
 
--- What the folder is laid out for, whatever is wrong in it; where its names do not say so, what can be read; else why it is
--- nothing for masks.
+local function can_open(target)
+  local ok, why = pcall(open, "all", target)
+  if ok then why:close() end
+  return ok, why
+end
+
+-- What the folder is laid out for by its names, whatever is wrong in it, unless the reader says that it is for the other target;
+-- where its names do not say so, what can be read; else why it is nothing for masks.
 local function find_target()
-  local target = opt.target ~= "auto" and opt.target or data_target(dir)
-  if target then return target end
-  local why
+  if opt.target ~= "auto" then return opt.target end
+  local named = data_target(dir)
   core.log_level "error"
-  for _, target in ipairs { "mask", "class" } do
-    local ok, g = pcall(open, "all", target)
-    if ok then
-      g:close()
-      return target
-    end
-    why = why or g
-  end
+  local first = named or "mask"
+  local second = first == "mask" and "class" or "mask"
+  local ok, why = can_open(first)
+  local elsewhere = not ok and why:find(('for target = "%s" ('):format(second), 1, true)
+  if ok or (named and not elsewhere) then return first end
+  if elsewhere or can_open(second) then return second end
   sp.fail(why)
 end
 
@@ -70,6 +79,7 @@ local function about(target)
     local g <close>, data = open(split, target)
     out.layout, out.left_out, out.classes = data.layout, data.left_out, data.classes
     out.class_names = sp.json.list(words.lines(data.class_names))
+    out.notes = sp.json.list(words.lines(data.notes))
     out.samples[split] = data.length
     out.counts[split] = data.counts ~= "" and numbers(data.counts) or nil
     core.log_level "error"
@@ -150,7 +160,14 @@ local function by_class(t, values, fmt)
   return table.concat(out, ", ")
 end
 
-local function put(text) sp.print("%s", words.wrap(text, 100, 2)) end
+local function put(text)
+  sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 2) or text)
+end
+
+-- What a note proposes, as it is typed here.
+local function typed(note)
+  return (note:gsub('`([%w_]+) = "?(.-)"?`', function(name, value) return ("--%s %s"):format((name:gsub("_", "-")), value) end))
+end
 
 local function tell(t)
   sp.print("%s: layout %s, target %s", t.path, t.layout, t.target)
@@ -159,6 +176,7 @@ local function tell(t)
   for _, split in ipairs { "train", "val" } do
     if t.counts[split] then put(("  %s: %s"):format(split, by_class(t, t.counts[split], "%d"))) end
   end
+  for _, note in ipairs(t.notes) do put("  " .. typed(note)) end
   if t.left_out ~= "" then put("  left out: " .. t.left_out) end
   local c = t.check
   if not c then return end
