@@ -4,21 +4,32 @@
 local sp = require "spcore"
 local outputs = require "spcore.outputs"
 local predict = require "spcore.predict"
+local windows = require "spcore.windows"
 
-local opt, model, weights = predict.args("train_seg.lua", {
+local spec = {
   out = { "predictions", "folder for masks/NAME.png, overlays/NAME.png, predictions.json and bad.txt", value = "DIR" },
   probabilities = {
     "none", "probabilities/NAME: npy: float32 classes x height x width; png: the best class's in 16 bits",
     choices = { "none", "npy", "png" },
   },
-  size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 4096 },
-}, "Segments images: writes a mask and an overlay, of the image's own size, for each.")
+  size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 65536 },
+}
+windows.options(spec)
+local opt, model, weights = predict.args("train_seg.lua", spec,
+  "Segments images: writes a mask and an overlay, of the image's own size, for each.")
+local plan = windows.plan(opt, model)
+if opt.window == 0 and opt.size > 4096 then sp.usage("--size %d: at most 4096 without --window", opt.size) end
 
 predict.check_folder(opt.out, { "masks", "overlays", "bad.txt", opt.probabilities ~= "none" and "probabilities" or nil })
 local dir <close> = outputs.place(opt, opt.out)
 local images = predict.images(opt, opt.out .. "/bad.txt", true)
 local g <close> = sp.graph(opt)
-if opt.size > 0 then model.size = opt.size end
+if plan then
+  images.next = windows.requests(plan, images.next, function()
+    return sp.graph { device = "cpu", workers = opt.workers, orient = opt.orient, helps = true }
+  end)
+  images.batch = opt.batch -- of windows
+end
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 local logits = predict.segment(g, data.image, model, weights)
 local names = predict.class_names(model, model.classes or model.decoder.classes)

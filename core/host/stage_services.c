@@ -2,7 +2,11 @@
  * stage_services.c - what a stage may ask of its context: worker threads, the queue of requests, the precision of products. */
 #include "host/stage_impl.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/crash.h"
+#include "base/cure.h"
 
 #include <spcore/ext/parallel.h>
 
@@ -56,11 +60,20 @@ static const sp_parallel parallel_ext = {sizeof(sp_parallel), 0, parallel_thread
 
 static sp_queue *feed_queue(sp_ctx *ctx) { return inst_of(ctx)->host->queue; }
 
+/* Its words may propose a parameter of the stage that this thread works for. */
+static void feed_reject(sp_queue *queue, uint64_t id, int status, const char *words) {
+  const sp_crash_call *call = sp_crash_current();
+  char cured[1536];
+  snprintf(cured, sizeof cured, "%s", words ? words : "");
+  if (call && call->stage) sp_cure_words(cured, sizeof cured, call->stage);
+  sp_queue_reject(queue, id, status, cured);
+}
+
 static const sp_feed_api feed_ext = {sizeof(sp_feed_api), 0,
                                      feed_queue,          sp_queue_attach,
                                      sp_queue_detach,     sp_queue_submit,
                                      sp_queue_cancel,     sp_queue_parts,
-                                     sp_queue_name,       sp_queue_reject};
+                                     sp_queue_name,       feed_reject};
 
 const void *sp_stage_extension(sp_ctx *ctx, const char *id) {
   const sp_stage_host *host = inst_of(ctx)->host;

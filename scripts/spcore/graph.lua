@@ -268,7 +268,7 @@ local function apply(self)
   strategy.refuse_within()
   if self._applied then return end
   check_wires(self)
-  set.check(self._raw:nodes())
+  if not self._helps then set.check(self._raw:nodes()) end
   local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name or nil)
   self._raw:lanes(name, lanes)
   self._lanes, self._applied = lanes, true
@@ -513,6 +513,7 @@ return function(opt)
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {},
     _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
+    _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names
     _compared = false, _left = false, _lanes = false, _optimizer = false, _strategy_name = false,
     _strategy = rawget(opt, "strategy") or "serialized",
     _opt = got, depth = got.depth, run_ahead = got.run_ahead,

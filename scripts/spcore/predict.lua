@@ -201,11 +201,17 @@ function predict.each(g, images, take)
   os.remove(bad.path) -- of another run
   do
     local bar <close> = progress.new { total = images.total, unit = "image" }
+    local failed -- why a window of the image has no answer
     for answer in g:answers(images.next) do
-      if not answer.error then done = done + 1
-      elseif not core.interrupted() then note(bad, answer.error) end
-      if not answer.error or not core.interrupted() then take(answer) end
-      bar:step()
+      local window = answer.request.window
+      answer.error = failed or answer.error
+      failed = window and not window.is_last and answer.error or nil
+      if not window or window.is_last then
+        if not answer.error then done = done + 1
+        elseif not core.interrupted() then note(bad, answer.error) end
+        if not answer.error or not core.interrupted() then take(answer) end
+        bar:step()
+      end
     end
   end
   local closed, why = true, nil

@@ -19,9 +19,9 @@ function requests:results(t)
   if t.raw ~= nil then self._raw:raw_results(t.raw) end
 end
 
-local request_keys = { name = true, deadline = true, path = true, tag = true }
+local request_keys = { name = true, deadline = true, path = true, window = true, tag = true }
 
--- As the core takes it; a file's name is form 1 of image_requests.
+-- As the core takes it; a file's name is form 1 of image_requests, a window of it form 2: see spcore.windows.
 local function checked(t)
   if type(t) ~= "table" then core.fail(("a request is a table, got a %s"):format(type(t))) end
   for k in next, t do
@@ -30,6 +30,7 @@ local function checked(t)
   if t.path == nil then return t end
   if type(t.path) ~= "string" then core.fail(("a request's path is a string, got a %s"):format(type(t.path))) end
   if #t > 0 then core.fail "a request has a path or bytes, not both" end
+  if t.window then return { t.window.packed .. t.path, form = 2, name = t.name, deadline = t.deadline } end
   return { t.path, form = 1, name = t.name, deadline = t.deadline }
 end
 

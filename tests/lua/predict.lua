@@ -215,6 +215,30 @@ if sys.there "/dev/full" then
   end
 end
 
+-- Windows: the same bytes in any batch and strategy; an image that cannot be read is named once.
+do
+  local windows = "predict_seg.lua --weights seg --device cpu --window 16 --stride 11 --flip --scales 0.5,1 --out "
+  _, err = run(windows .. "w1 photos/images/00001.jpg missing.png photos/images/00002.jpg --batch 3", 1)
+  t.eq(select(2, err:gsub("\n", "")), 2, err)
+  t.match(err, "missing.png: No such file or directory\n.*1 of 3 images could not be read")
+  run(windows .. "w2 photos/images/00001.jpg photos/images/00002.jpg --batch 16 --strategy pipelined --quiet")
+  for _, name in ipairs { "masks/00001.png", "masks/00002.png", "overlays/00002.png" } do
+    t.eq(t.read(("%s/w1/%s"):format(at, name)), t.read(("%s/w2/%s"):format(at, name)), name)
+  end
+  for more, words in pairs {
+    ["--stride 9"] = "--stride goes with --window", ["--scales 1,2"] = "--scales goes with --window",
+    ["--window 16 --stride 17"] = "pixels between windows of 16 would be left out",
+    ["--window 16 --scales 1,none"] = "numbers from 0.05 to 20",
+    ["--window 16 --decode scaled"] = "goes with whole images",
+  } do
+    _, err = run("predict_seg.lua --weights seg --out w3 photos/images/00001.jpg --device cpu " .. more, 2)
+    t.one_line(err, (words:gsub("%-", "%%-")))
+  end
+  _, err = run("predict_seg.lua --weights seg --out w3 photos/images/00001.jpg --device cpu --window 16 --size 400 --set image_writer.max_scores=1", 1)
+  t.match(err, "00001.jpg: 6 classes at 400 x 400 pixels need 4 MiB for their scores, and max_scores is 1; .* max_scores = 4 "
+    .. "%(%-%-set image_writer.max_scores=4%)")
+end
+
 -- what somebody else wrote stays: masks to train on, a list of bad images, a table, a picture
 for line, words in pairs {
   ["predict_seg.lua --weights seg --out photos"] = "%-%-out photos: photos/masks is there without predictions.json beside it",

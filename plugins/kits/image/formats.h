@@ -9,8 +9,6 @@
 
 /* Sets d->why, returns status. */
 int im_say(im_decoder *d, int status, const char *fmt, ...) SP_PRINTF(3, 4);
-/* Before anything is allocated for w x h pixels. */
-int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
 
 /* EXIF's orientation, 1..8; 1 where there is none, or what there is leads outside of the file. */
 int im_jpeg_orientation(const uint8_t *p, size_t size);

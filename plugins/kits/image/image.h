@@ -53,6 +53,8 @@ void *im_room_raw(im_decoder *d, struct im_raw raw);
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
+/* Whether im_rgb takes so many. */
+int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
 /* What im_load took is a PNG of colours, not of a palette or grey: no labels as they are. */
 int im_in_colour(const im_decoder *d);
 

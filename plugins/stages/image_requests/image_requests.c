@@ -8,9 +8,10 @@
 #include "../../kits/feed.h"
 #include "../../kits/image/image.h"
 #include "../../kits/image/rows.h"
+#include "../../kits/image/window.h"
 #include "../../kits/image/work.h"
+#include "pictures.h"
 
-enum { FORM_FILE, FORM_PATH }; /* a request's form */
 enum { DECODE_FULL, DECODE_SCALED };
 
 typedef struct ir_params {
@@ -32,7 +33,8 @@ typedef struct ir_self {
   int h, w;
   ir_worker *workers;
   im_work work;
-  int noted; /* atomic: a damaged file that was read all the same is named already */
+  ir_pictures pictures; /* that windows are cut from */
+  int noted;            /* atomic: a damaged file that was read all the same is named already */
 } ir_self;
 
 typedef struct ir_batch {
@@ -40,7 +42,8 @@ typedef struct ir_batch {
   ir_self *self;
   feed f;
   const uint64_t *ids;
-  uint8_t *image;
+  uint8_t *image; /* NULL: nobody reads it */
+  int32_t *size;  /* [N][2], the same */
 } ir_batch;
 
 static void image_requests_destroy(void *arg) {
@@ -51,6 +54,7 @@ static void image_requests_destroy(void *arg) {
     im_buf_free(&self->workers[i].image);
   }
   free(self->workers);
+  ir_pictures_free(&self->pictures);
   im_work_free(&self->work);
   free(self);
 }
@@ -69,7 +73,7 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
   self->w = (int)p->size.v[p->size.n - 1];
   im_work_init(&self->work);
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
-  if (!self->workers) {
+  if (!self->workers || ir_pictures_init(&self->pictures, (int)p->workers)) {
     image_requests_destroy(self);
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRId64 " workers", p->workers);
   }
@@ -88,31 +92,86 @@ static int image_requests_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
   plan->out[0].spec[0] =
       (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
+  plan->out[1].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
   plan->request_max = (uint64_t)self->p->max_bytes;
   return SP_OK;
 }
 
 /* ---- one batch ---- */
-static int decode(sp_ctx *ctx, ir_self *self, ir_worker *w, const sp_part *part, uint32_t form, uint8_t *out,
+static void note(const ir_batch *b, const char *path, const char *what) {
+  if (*what && !__atomic_exchange_n(&b->self->noted, 1, __ATOMIC_RELAXED))
+    b->ctx->host->log(b->ctx, SP_LOG_WARN,
+                      "%.700s: the file has %s; no pixel is affected, so it is read; others are not named", path, what);
+}
+
+/* The window at the size that the whole image is scaled to. */
+static int cut(ir_self *self, ir_worker *w, const char *path, const im_window *at, uint8_t *out, int *width,
+               int *height, char note[128]) {
+  if (at->window_w != self->w || at->window_h != self->h) {
+    snprintf(w->decoder.why, sizeof w->decoder.why, "a window of %d x %d is asked for, and size is %d x %d",
+             at->window_w, at->window_h, self->w, self->h);
+    return SP_E_INVALID;
+  }
+  ir_picture *picture = ir_pictures_get(&self->pictures, path, &w->decoder, self->p->max_pixels);
+  int rc = picture ? picture->rc : SP_E_NOMEM;
+  if (picture) snprintf(w->decoder.why, sizeof w->decoder.why, "%s", picture->why);
+  if (!rc) {
+    *width = picture->w;
+    *height = picture->h;
+    snprintf(note, 128, "%s", picture->note);
+    im_geometry g = {.sw = picture->w,
+                     .sh = picture->h,
+                     .dw = self->w,
+                     .dh = self->h,
+                     .rw = at->w,
+                     .rh = at->h,
+                     .ox = at->x,
+                     .oy = at->y};
+    rc = im_resize(&w->scaler, picture->rgb.p, &g, self->p->fit.interpolation, out);
+  }
+  if (picture) ir_pictures_put(&self->pictures, picture);
+  if (rc == SP_E_NOMEM) snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
+  uint8_t *row = out;
+  for (int y = 0; !rc && at->flip && y < self->h; y++, row += 3 * self->w)
+    for (int left = 0, right = self->w - 1; left < right; left++, right--)
+      for (int c = 0; c < 3; c++) {
+        uint8_t kept = row[3 * left + c];
+        row[3 * left + c] = row[3 * right + c];
+        row[3 * right + c] = kept;
+      }
+  return rc;
+}
+
+/* Where nobody reads pixels the header is enough. */
+static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t form, uint8_t *out, int size[2],
                   char why[IM_WORDS]) {
-  char path[4096] = "an image";
-  int width, height, rc;
-  if (form == FORM_PATH) {
-    snprintf(path, sizeof path, "%.*s", (int)(part->bytes < sizeof path ? part->bytes : sizeof path - 1),
-             (const char *)part->data);
-    rc = im_load(&w->decoder, path);
-  } else {
+  ir_self *self = b->self;
+  char path[4096] = "an image", found[128] = "";
+  im_window at;
+  int rc;
+  if (form == IM_FORM_FILE) {
     rc = im_take(&w->decoder, part->data, part->bytes);
+  } else if (!im_window_of(part, form, &at, path, sizeof path)) {
+    snprintf(w->decoder.why, sizeof w->decoder.why, "the request makes no sense, or its file's name is too long");
+    rc = SP_E_INVALID;
+  } else if (form == IM_FORM_WINDOW && out) {
+    rc = cut(self, w, path, &at, out, &size[1], &size[0], found);
+  } else {
+    rc = im_load(&w->decoder, path);
   }
-  if (!rc) rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &width, &height);
-  if (!rc && *w->decoder.note && !__atomic_exchange_n(&self->noted, 1, __ATOMIC_RELAXED))
-    ctx->host->log(ctx, SP_LOG_WARN, "%.700s: the file has %s; no pixel is affected, so it is read; others are not named",
-                   path, w->decoder.note);
-  if (!rc && im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, width, height, out, self->w, self->h)) {
-    snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
-    rc = SP_E_NOMEM;
+  if (!rc && !out) {
+    rc = im_size(&w->decoder, &size[1], &size[0]);
+    if (!rc) rc = im_check_pixels(&w->decoder, size[1], size[0], self->p->max_pixels);
+  } else if (!rc && form != IM_FORM_WINDOW) {
+    rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &size[1], &size[0]);
+    if (!rc) snprintf(found, sizeof found, "%s", w->decoder.note);
+    if (!rc && im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, size[1], size[0], out, self->w, self->h)) {
+      snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
+      rc = SP_E_NOMEM;
+    }
   }
-  if (rc && form == FORM_PATH) snprintf(why, IM_WORDS, "%.700s: %s", path, w->decoder.why);
+  if (!rc) note(b, path, found);
+  if (rc && form != IM_FORM_FILE) snprintf(why, IM_WORDS, "%.700s: %s", path, w->decoder.why);
   else if (rc) snprintf(why, IM_WORDS, "%s", w->decoder.why);
   return rc > 0 ? SP_E_DATA : rc;
 }
@@ -122,12 +181,15 @@ static int fill_item(void *arg, int64_t i, int worker) {
   const ir_batch *b = arg;
   ir_self *self = b->self;
   size_t bytes = (size_t)self->h * (size_t)self->w * 3;
-  uint8_t *out = b->image + (size_t)i * bytes;
+  uint8_t *out = b->image ? b->image + (size_t)i * bytes : NULL;
   char why[IM_WORDS];
   uint32_t form;
+  int size[2] = {0, 0};
   const sp_part *part = b->ids ? feed_parts(&b->f, b->ids[i], &form) : NULL;
-  int rc = part ? decode(b->ctx, self, &self->workers[worker], part, form, out, why) : SP_OK;
-  if (!part || rc) memset(out, 0, bytes);
+  int rc = part ? decode(b, &self->workers[worker], part, form, out, size, why) : SP_OK;
+  if (out && (!part || rc)) memset(out, 0, bytes);
+  if (b->size)
+    for (int k = 0; k < 2; k++) b->size[2 * i + k] = rc ? 0 : size[k];
   if (rc) b->f.api->reject(b->f.queue, b->ids[i], rc, why);
   return SP_OK;
 }
@@ -135,7 +197,7 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int image_requests_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   ir_self *self = arg;
   const sp_tensor *image = io->out[0].t;
-  ir_batch b = {ctx, self, feed_of(ctx), io->ids, image->data};
+  ir_batch b = {ctx, self, feed_of(ctx), io->ids, image->data, io->out[1].t->data};
   return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
 }
 
@@ -144,8 +206,13 @@ static const sp_port outputs[] = {
     {.name = "image",
      .dtypes = SP_DT(SP_U8),
      .ndim = 4,
-     .flags = SP_PORT_NOGRAD,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "RGB images, N x 3 x H x W; black where a step has more places than requests"},
+    {.name = "size",
+     .dtypes = SP_DT(SP_I32),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "height and width of each request's whole image, N x 2; read alone, no image is decoded"},
     {.name = NULL}};
 
 static const char *const decode_choices[] = {"full", "scaled", NULL};

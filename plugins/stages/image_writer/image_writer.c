@@ -13,6 +13,8 @@
 
 #include <spcore/ext/parallel.h>
 
+#include "pile.h"
+
 /* ---- making ---- */
 static int has_ending(const char *path, const char *ending) {
   size_t n = strlen(path), m = strlen(ending);
@@ -104,6 +106,7 @@ static void image_writer_destroy(void *arg) {
   free(self->workers);
   free(self->classes);
   free(self->class_text);
+  iw_pile_free(&self->pile);
   im_work_free(&self->work);
   free(self);
 }
@@ -188,13 +191,42 @@ static int to_write(const iw_batch *b, int64_t i) {
   return 0;
 }
 
+/* Of a place without a request, too. */
+static uint32_t form_of(const iw_batch *b, int64_t i) {
+  uint32_t form = IM_FORM_FILE;
+  return feed_parts(&b->f, b->ids[i], &form) ? form : IM_FORM_FILE;
+}
+
 static int write_item(void *arg, int64_t i, int worker) {
   const iw_batch *b = arg;
   iw_self *self = b->self;
   iw_worker *w = &self->workers[worker];
-  if (b->f.queue && !to_write(b, i)) return SP_OK;
+  if (b->f.queue && (form_of(b, i) == IM_FORM_WINDOW || !to_write(b, i))) return SP_OK;
   int rc = iw_write_sample(b, w, i);
   return rc ? im_work_failed(&self->work, i, rc, w->why) : SP_OK;
+}
+
+/* Windows are added one after another; with an image's last one its files are written. */
+static int write_windows(iw_batch *b, int64_t n) {
+  iw_worker *w = &b->self->workers[0];
+  for (int64_t i = 0; i < n; i++) {
+    char path[IW_PATH_BYTES];
+    im_window at;
+    im_scores scores;
+    if (form_of(b, i) != IM_FORM_WINDOW || !to_write(b, i)) continue;
+    if (!b->logits || !im_window_of(feed_parts(&b->f, b->ids[i], NULL), IM_FORM_WINDOW, &at, path, sizeof path)) {
+      b->f.api->reject(b->f.queue, b->ids[i], SP_E_INVALID, "windows need logits");
+      continue;
+    }
+    int rc = iw_pile_add(b, i, &at, path, &scores);
+    if (rc) return rc;
+    if (!scores.v) continue;
+    b->scores = &scores;
+    rc = iw_write_sample(b, w, i);
+    b->scores = NULL;
+    if (rc) return b->ctx->host->fail(b->ctx, rc, "%s", w->why);
+  }
+  return SP_OK;
 }
 
 /* Zeros, which stay where a place of the batch holds no picture with labels. */
@@ -209,7 +241,7 @@ static void begin_outputs(iw_batch *b, const sp_io *io) {
 
 static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   iw_self *self = arg;
-  iw_batch b = {.self = self, .ids = io->ids, .f = feed_of(ctx)};
+  iw_batch b = {.ctx = ctx, .self = self, .ids = io->ids, .f = feed_of(ctx)};
   if (!io->ids)
     return ctx->host->fail(ctx, SP_E_STATE, "there is no reader in the graph, so the samples have no numbers");
   b.image = io->in[0].n ? io->in[0].t : NULL;
@@ -218,6 +250,8 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   b.logits = io->in[3].n ? io->in[3].t : NULL;
   begin_outputs(&b, io);
   const sp_tensor *any = b.image ? b.image : b.mask ? b.mask : b.logits;
+  int rc = b.f.queue ? write_windows(&b, any->spec.shape[0]) : SP_OK;
+  if (rc) return rc;
   return im_work_run(ctx, &self->work, self->n_workers, any->spec.shape[0], write_item, &b);
 }
 
@@ -322,6 +356,14 @@ static const sp_param image_writer_params[] = {
     IM_MAX_PIXELS_ROW(offsetof(iw_params, max_pixels), "an original whose header says more is refused"),
     IM_ORIENT_ROW(offsetof(iw_params, orient), "originals are turned upright as their EXIF orientation says, as the stage "
                                                "that reads them does; false: as they are stored"),
+    {.name = "max_scores",
+     .type = SP_PARAM_INT,
+     AT(max_scores),
+     .idef = 4096,
+     .imin = 1,
+     .imax = 1 << 20,
+     .unit = "MiB",
+     .doc = "memory for the scores of an image whose windows are requests; one that needs more is refused"},
     {.name = NULL}};
 
 static const sp_stage_type image_writer_type = {

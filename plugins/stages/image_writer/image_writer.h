@@ -10,6 +10,7 @@
 #include "../../kits/feed.h"
 #include "../../kits/image/image.h"
 #include "../../kits/image/rows.h"
+#include "../../kits/image/window.h"
 #include "../../kits/image/work.h"
 #include "../../kits/npy/npy.h"
 
@@ -22,7 +23,7 @@ typedef struct iw_name {
 typedef struct iw_params {
   const char *dir, *images, *masks, *overlays, *probabilities, *class_names, *legend;
   sp_structs names; /* iw_name */
-  int64_t quality, max_pixels;
+  int64_t quality, max_pixels, max_scores;
   int32_t restore, orient;
 } iw_params;
 
@@ -44,6 +45,13 @@ typedef struct iw_worker {
   char why[IM_WORDS];
 } iw_worker;
 
+/* The scores of the windows of one image. */
+typedef struct iw_pile {
+  im_buf sum, total; /* float [classes][h][w] of a scale, of all of them at scale 1 */
+  im_buf count;      /* uint32_t [h][w]: windows that a pixel is in */
+  int next;          /* the number of the window that is due */
+} iw_pile;
+
 typedef struct iw_self {
   const iw_params *p;
   iw_worker *workers;
@@ -52,15 +60,18 @@ typedef struct iw_self {
   const char **classes; /* [n_classes] in it */
   int64_t n_classes;
   im_work work;
+  iw_pile pile;
 } iw_self;
 
 typedef struct iw_batch {
+  sp_ctx *ctx;
   iw_self *self;
   const uint64_t *ids;
   const sp_tensor *image, *mask, *label, *logits; /* NULL: not wired */
   int32_t *size;                                  /* [N][2]; NULL: nobody reads it */
   int64_t *pixels;                                /* [N][labels], the same */
   int64_t labels;
+  const im_scores *scores; /* of all windows of the image, in the place of logits; NULL: there are none */
   feed f; /* where the samples are requests */
 } iw_batch;
 

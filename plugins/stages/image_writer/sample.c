@@ -11,8 +11,6 @@
 
 #include "../../kits/best.h"
 
-#define FORM_PATH 1 /* a request of image_requests that is a file's name */
-
 /* Where one sample's files go. */
 typedef struct iw_place {
   const char *folder, *name;
@@ -123,8 +121,9 @@ static int open_original(iw_worker *w, const iw_params *p, const char *path, con
   else if (!rc) rc = im_size(&w->decoder, &v->w, &v->h);
   if (rc) return say(w, rc > 0 ? SP_E_DATA : rc, "%.700s: %s", path, w->decoder.why);
   if (v->w > p->max_pixels / v->h)
-    return say(w, SP_E_DATA, "%.700s: %d x %d pixels, and max_pixels is %" PRId64 "; `max_pixels = %" PRId64 "` takes it", path,
-               v->w, v->h, p->max_pixels, (int64_t)v->w * v->h);
+    return say(w, SP_E_DATA,
+               "%.700s: %d x %d pixels, and max_pixels is %" PRId64 "; `max_pixels = %" PRId64 "` takes it", path, v->w,
+               v->h, p->max_pixels, (int64_t)v->w * v->h);
   if (*p->overlays) v->rgb = w->original.p;
   return SP_OK;
 }
@@ -154,6 +153,7 @@ static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *pro
   const sp_spec *s = &b->logits->spec;
   im_scores scores = {(const float *)b->logits->data + i * s->shape[1] * s->shape[2] * s->shape[3], (int)s->shape[1],
                       (int)s->shape[3], (int)s->shape[2], s->order == SP_CHANNELS_LAST};
+  if (b->scores) scores = *b->scores;
   uint8_t *labels = label_memory(w, v);
   int rc = SP_OK;
   if (!labels) return SP_E_NOMEM;
@@ -214,11 +214,11 @@ static int place(const iw_batch *b, iw_worker *w, int64_t i, iw_place *at, const
 static void find_original(const iw_batch *b, int64_t i, const iw_name *entry, const sp_part **part,
                           char path[IW_PATH_BYTES]) {
   uint32_t form = 0;
-  *part = b->f.queue && b->self->p->restore ? feed_parts(&b->f, b->ids[i], &form) : NULL;
+  im_window at;
+  *part = b->f.queue && (b->self->p->restore || b->scores) ? feed_parts(&b->f, b->ids[i], &form) : NULL;
   snprintf(path, IW_PATH_BYTES, "%s", entry ? entry->original : "");
-  if (!*part || form != FORM_PATH) return;
-  snprintf(path, IW_PATH_BYTES, "%.*s", (int)((*part)->bytes < IW_PATH_BYTES ? (*part)->bytes : IW_PATH_BYTES - 1),
-           (const char *)(*part)->data);
+  if (!*part || form == IM_FORM_FILE) return;
+  if (!im_window_of(*part, form, &at, path, IW_PATH_BYTES)) *path = 0; /* the source has rejected it */
   *part = NULL;
 }
 
@@ -245,8 +245,8 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   const iw_name *entry;
   int rc = place(b, w, i, &at, &entry);
   if (rc) return rc;
-  if (b->image && (rc = take_rgb(b, w, i, &v))) return rc;
-  if (b->image && *p->images && (rc = write_rgb(w, p, p->images, &at, v.rgb, v.w, v.h))) return rc;
+  if (b->image && !b->scores && (rc = take_rgb(b, w, i, &v))) return rc;
+  if (b->image && !b->scores && *p->images && (rc = write_rgb(w, p, p->images, &at, v.rgb, v.w, v.h))) return rc;
   if (!b->mask && !b->logits) return SP_OK;
   if (b->mask || !b->image) size_of(b->mask ? b->mask : b->logits, b->mask ? 1 : 2, &v);
   find_original(b, i, entry, &part, path);
