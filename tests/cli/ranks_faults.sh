@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A rank of four that is lost, or goes wrong, in the middle of training: all others end within five seconds, each with one line
+# A rank of four that is lost, or goes wrong, in the middle of training: all others end, each with one line
 # that names it, its step and stage; what the run has written is whole. On comm_local and comm_mpi, at steps drawn from
 # SP_FAULTS_SEED. With SP_FAULTS=N: N of them drawn at random instead of each in turn, anew each time, and a table
-# (tests/bench/ranks_faults.sh).
+# (tests/bench/ranks_faults.sh), which has those as well that take more than five seconds.
 # needs: onednn images
 set -u
 spcore=$top_builddir/spcore
@@ -13,8 +13,8 @@ cd "$dir" || exit 99
 ulimit -c 0
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SPCORE_ADDR SPCORE_PORT SPCORE_JOB
 case ${SP_SANITIZERS:-none} in
-  none) timed=yes short=4 ;; # seconds of silence, and without any rank that gets on
-  *) timed=no short=8 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"; export ASAN_OPTIONS ;;
+  none) short=4 ;; # seconds of silence, and without any rank that gets on
+  *) short=8 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"; export ASAN_OPTIONS ;;
 esac
 seed=${SP_FAULTS_SEED:-${SP_FAULTS:+$(date +%s)}}
 seed=${seed:-1795466742} # which once found weights that differ before it was told why
@@ -24,8 +24,6 @@ draw() { # draw MOST: 1 to MOST, in $drawn
   drawn=$((1 + seed / 65536 % $1))
 }
 failed=0
-patience=${SP_FAULTS:+1}
-patience=${patience:-4}
 
 cat >job.lua <<'L'
 local sp = require "spcore"
@@ -191,9 +189,8 @@ lost() {
   took=$(($(cut -d. -f1 /proc/uptime) - begun))
   case="$comm: $how on rank $who at step $at$shares"
   [ "$got" -ne 0 ] || [ "$comm" = mpi ] || bad="exit status 0" # mpirun takes it for one that has recovered
-  # five seconds are promised, of a machine that has the time
   late=
-  [ $timed = no ] || [ "$took" -le $((patience * most)) ] || late=", $took s"
+  [ -z "${SP_FAULTS-}" ] || [ "$took" -le $most ] || late=", $took s"
   # lines of ranks begin with their number; the launcher itself says which signal ended one
   sed -n 's/^\[[0-9]*,\([0-9]*\)\]<stderr>:spcore: /\1 /p; s/^\[r\([0-9]*\)\] spcore: /\1 /p; s/^spcore: /0 /p' out |
     grep -v "^0 rank [0-9]* was ended by\|^[0-9] step [0-9]* was not saved" >lines
