@@ -32,6 +32,7 @@ local opt = sp.args({
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   encoder = { "", "weights that the encoder begins with", value = "FILE" },
+  grey = { false, "images have one channel, their brightness" },
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
@@ -54,7 +55,7 @@ end
 
 backbone.check(opt, {
   only = { weights = "", variant = "", probe = false, cache = "off" },
-  no = { encoder = "", width = 8, levels = 3, reference = false },
+  no = { encoder = "", width = 8, levels = 3, reference = false, grey = false },
   frozen = opt.probe, instead = "train it as well, without --probe",
 })
 if opt.cache ~= "off" and not (opt.probe and opt.augment == "none") then
@@ -70,7 +71,7 @@ if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
   patience = { 0, "has no validation" }, best_by = { "auto", "has no validation" },
-  width = { 8, "has a network of its own" }, levels = { 3, "has a network of its own" },
+  width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
@@ -179,7 +180,8 @@ local function train(g)
   -- one sees 7/8 of an image that may be squashed.
   local cropped = opt.augment ~= "none"
   local model = {
-    size = size, crop = cropped and (known and size or size * 7 // 8) or nil, read = known and backbone.reading(known, size, cropped),
+    size = size, crop = cropped and (known and size or size * 7 // 8) or nil,
+    read = known and backbone.reading(known, size, cropped) or opt.grey and { grey = true } or nil,
   }
   local function source(split, other) -- in the other graph: of one sample a step
     return (other or g).reader(predict.reading(model, {

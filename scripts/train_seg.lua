@@ -35,6 +35,7 @@ local opt = sp.args({
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
+  grey = { false, "images have one channel, their brightness" },
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
@@ -55,7 +56,7 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
 end
 backbone.check(opt, {
   only = { weights = "", variant = "", model = "unet", output_stride = 0 },
-  no = { encoder = "", width = 8, levels = 3, reference = false },
+  no = { encoder = "", width = 8, levels = 3, reference = false, grey = false },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
 if opt.cache ~= "off" and opt.train_encoder then
@@ -75,11 +76,14 @@ if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
   patience = { 0, "has no validation" }, best_by = { "auto", "has no validation" },
-  width = { 8, "has a network of its own" }, levels = { 3, "has a network of its own" },
+  width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
   classes = { 0, "has ten classes" }, cache = { "off", "computes the encoder in each step" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
+end
+if opt.grey and not opt.train_encoder and opt.encoder == "" then
+  sp.usage "--grey: the shipped encoder reads colours; train one (--train-encoder)"
 end
 if not opt.reference and opt.warm_up ~= 10 then sp.usage "--warm-up: goes with --reference" end
 
@@ -151,7 +155,7 @@ end
 local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and data_defaults.samples.mask or opt.samples
-  local model = { size = size, read = known and backbone.reading_all(known) }
+  local model = { size = size, read = known and backbone.reading_all(known) or opt.grey and { grey = true } or nil }
   local function source(split, other) -- in the other graph: of one sample a step
     return (other or g).reader(predict.reading(model, {
       path = opt.data, split = split, batch = other and 1 or batch, samples = samples, classes = opt.classes,

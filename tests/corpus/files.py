@@ -502,6 +502,19 @@ def predict_formats(c):
 
 
 @case
+def grey_train(c):
+    "one channel, from the reader to predictions; the network has fewer weights"
+    pairs(c, "d", 12)
+    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 1 --grey --out no", 2, "(--train-encoder)")
+    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 2 --grey --train-encoder --out r")
+    c.run("run predict_seg.lua --weights r d/images --out p")
+    folders(c, "k", 8)
+    c.run("run train_cls.lua --data k --size 16 --batch 4 --steps 2 --grey --out q")
+    c.run("run predict_cls.lua --weights q k/ant --out q.csv")
+    c.run("run train_cls.lua --data k --grey --backbone resnet18 --out no", 2, "--grey: is for the small network; leave it out with --backbone")
+
+
+@case
 def tiff_floats(c):
     "a TIFF of floats"
     folders(c, "d", 2)

@@ -184,6 +184,15 @@ def bmp(w, h, bits, rows, compression=0, colours=b"", masks=b"", header=40, used
     return b"BM" + struct.pack("<IHHI", at + len(rows), 0, 0, at) + head + colours + rows
 
 
+def greys(tmp):
+    """One channel: Pillow's mode L."""
+    for name, image in (("RGB", Image.fromarray(picture(37, 50))), ("L", Image.fromarray(picture(37, 50)[:, :, 0])),
+                        ("P", Image.fromarray(picture(37, 50)).quantize(9))):
+        path = f"{tmp}/grey.png"
+        image.save(path)
+        r.same(f"{name} as grey", read(path, 37, 50, grey=True)[:, :, 0], np.asarray(Image.open(path).convert("L")))
+
+
 def bmps(tmp):
     for h, w in [(1, 1), (7, 13), (64, 33)]:
         rgba = Image.fromarray(picture(h, w, 4), "RGBA")
@@ -407,6 +416,7 @@ with tempfile.TemporaryDirectory() as tmp:
     pngs(tmp)
     odd_files(tmp)
     bmps(tmp)
+    greys(tmp)
     pnms(tmp)
     for ending in ("jfif", "jpe"):
         save(tmp, "ending", Image.fromarray(picture(9, 7)), ending)

@@ -55,6 +55,9 @@ int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
 /* Whether im_rgb takes so many. */
 int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
+/* RGB triples become brightness, a byte a pixel, as Pillow's convert("L") has it: of grey the byte itself. This function
+ * can't fail. */
+void im_brightness(const uint8_t *rgb, size_t pixels, uint8_t *grey);
 /* What im_load took is a PNG of colours, not of a palette or grey: no labels as they are. */
 int im_in_colour(const im_decoder *d);
 

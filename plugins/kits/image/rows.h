@@ -27,6 +27,7 @@
     .choices = (const char *const[])IM_INTERPOLATIONS, .doc = words                                               \
   }
 #define IM_ORIENT_ROW(at, words) {.name = "orient", .type = SP_PARAM_BOOL, .offset = at, .idef = 1, .doc = words}
+#define IM_GREY_ROW(at, words) {.name = "grey", .type = SP_PARAM_BOOL, .offset = at, .idef = 0, .doc = words}
 #define IM_WORKERS_ROW(at, words) \
   {.name = "workers", .type = SP_PARAM_INT, .offset = at, .idef = 2, .imin = 1, .imax = 64, .doc = words}
 #define IM_MAX_PIXELS_ROW(at, words)                                                                              \

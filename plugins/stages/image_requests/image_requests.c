@@ -18,14 +18,14 @@ typedef struct ir_params {
   sp_ints size;
   int64_t workers, max_pixels, max_bytes;
   im_fitting fit;
-  int32_t orient, decode;
+  int32_t orient, grey, decode;
 } ir_params;
 
 /* One thread's memory. */
 typedef struct ir_worker {
   im_decoder decoder;
   im_scaler scaler;
-  im_buf image;
+  im_buf image, rgb; /* rgb: of an image whose output is grey */
 } ir_worker;
 
 typedef struct ir_self {
@@ -52,6 +52,7 @@ static void image_requests_destroy(void *arg) {
     im_decoder_free(&self->workers[i].decoder);
     im_scaler_free(&self->workers[i].scaler);
     im_buf_free(&self->workers[i].image);
+    im_buf_free(&self->workers[i].rgb);
   }
   free(self->workers);
   ir_pictures_free(&self->pictures);
@@ -90,8 +91,10 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
 static int image_requests_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   const ir_self *self = arg;
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
-  plan->out[0].spec[0] =
-      (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_U8,
+                                   .ndim = 4,
+                                   .shape = {plan->batch, self->p->grey ? 1 : 3, self->h, self->w},
+                                   .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
   plan->request_max = (uint64_t)self->p->max_bytes;
   return SP_OK;
@@ -180,14 +183,21 @@ static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t
 static int fill_item(void *arg, int64_t i, int worker) {
   const ir_batch *b = arg;
   ir_self *self = b->self;
-  size_t bytes = (size_t)self->h * (size_t)self->w * 3;
-  uint8_t *out = b->image ? b->image + (size_t)i * bytes : NULL;
+  size_t pixels = (size_t)self->h * (size_t)self->w, bytes = pixels * (self->p->grey ? 1 : 3);
+  uint8_t *out = b->image ? b->image + (size_t)i * bytes : NULL, *rgb = out;
   char why[IM_WORDS];
   uint32_t form;
   int size[2] = {0, 0};
   const sp_part *part = b->ids ? feed_parts(&b->f, b->ids[i], &form) : NULL;
-  int rc = part ? decode(b, &self->workers[worker], part, form, out, size, why) : SP_OK;
+  ir_worker *w = &self->workers[worker];
+  int rc = SP_OK;
+  if (out && part && self->p->grey && !(rgb = im_reserve(&w->rgb, pixels * 3))) {
+    rc = SP_E_NOMEM;
+    snprintf(why, sizeof why, "no memory for %d x %d pixels", self->h, self->w);
+  }
+  if (!rc && part) rc = decode(b, w, part, form, rgb, size, why);
   if (out && (!part || rc)) memset(out, 0, bytes);
+  else if (rgb != out) im_brightness(rgb, pixels, out);
   if (b->size)
     for (int k = 0; k < 2; k++) b->size[2 * i + k] = rc ? 0 : size[k];
   if (rc) b->f.api->reject(b->f.queue, b->ids[i], rc, why);
@@ -207,7 +217,7 @@ static const sp_port outputs[] = {
      .dtypes = SP_DT(SP_U8),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W; black where a step has more places than requests"},
+     .doc = "RGB images, N x 3 x H x W, or with grey N x 1 x H x W; black where a step has more places than requests"},
     {.name = "size",
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,
@@ -225,6 +235,7 @@ static const sp_param params[] = {IM_SIZE_ROW(OFFSET(size), "height and width th
                                                                  "as the reader does it"),
                                   IM_SHORTER_ROW(OFFSET(fit.shorter), "as the reader has it"),
                                   IM_INTERPOLATION_ROW(OFFSET(fit.interpolation), "as the reader has it"),
+                                  IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
                                   IM_ORIENT_ROW(OFFSET(orient), "images are turned upright as their EXIF orientation "
                                                                 "says; false: as stored"),
                                   {.name = "decode",

@@ -138,8 +138,8 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
 }
 
 static int check_image(sp_ctx *ctx, const sp_spec *s) {
-  if (s->shape[1] != 3)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "image has %" PRId64 " channels, 3 are expected", s->shape[1]);
+  if (s->shape[1] != 3 && s->shape[1] != 1)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "image has %" PRId64 " channels, 3 (RGB) or 1 (grey) are expected", s->shape[1]);
   if (s->order != SP_ROW_MAJOR && s->order != SP_CHANNELS_LAST)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "image must be row-major or channels last");
   return SP_OK;

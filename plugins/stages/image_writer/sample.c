@@ -71,15 +71,16 @@ static int write_labels(iw_worker *w, const iw_params *p, const iw_place *at, co
 static int take_rgb(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
   const sp_spec *spec = &b->image->spec;
   size_t pixels = (size_t)(spec->shape[2] * spec->shape[3]);
-  const uint8_t *in = (const uint8_t *)b->image->data + (size_t)i * pixels * 3;
+  size_t channels = (size_t)spec->shape[1];
+  const uint8_t *in = (const uint8_t *)b->image->data + (size_t)i * pixels * channels;
   v->rgb = in;
   v->h = (int)spec->shape[2];
   v->w = (int)spec->shape[3];
-  if (spec->order == SP_CHANNELS_LAST) return SP_OK;
+  if (channels == 3 && spec->order == SP_CHANNELS_LAST) return SP_OK;
   uint8_t *out = im_reserve(&w->rgb, pixels * 3);
   if (!out) return say(w, SP_E_NOMEM, "no memory for an image of %d x %d", v->w, v->h);
   for (size_t k = 0; k < pixels; k++)
-    for (size_t c = 0; c < 3; c++) out[k * 3 + c] = in[c * pixels + k];
+    for (size_t c = 0; c < 3; c++) out[k * 3 + c] = in[channels == 1 ? k : c * pixels + k];
   v->rgb = out;
   return SP_OK;
 }

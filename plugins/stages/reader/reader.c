@@ -39,6 +39,7 @@ static void reader_destroy(void *arg) {
     im_scaler_free(&self->workers[i].scaler);
     im_buf_free(&self->workers[i].image);
     im_buf_free(&self->workers[i].mask);
+    im_buf_free(&self->workers[i].rgb);
   }
   free(self->workers);
   free(self->list);
@@ -150,8 +151,10 @@ static int wide_labels(const rd_self *self) { return self->classes > 255 + !!(se
 static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   rd_self *self = arg;
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
-  plan->out[0].spec[0] =
-      (sp_spec){.dtype = SP_U8, .ndim = 4, .shape = {plan->batch, 3, self->h, self->w}, .order = SP_CHANNELS_LAST};
+  plan->out[0].spec[0] = (sp_spec){.dtype = SP_U8,
+                                   .ndim = 4,
+                                   .shape = {plan->batch, self->p->grey ? 1 : 3, self->h, self->w},
+                                   .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
   plan->out[3].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 3}};
@@ -267,11 +270,14 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
     memset(mask, 255, pixels);
     mask = NULL;
   }
-  uint8_t *image = b->image ? b->image + (size_t)i * pixels * 3 : NULL;
+  int grey = b->image && self->p->grey;
+  uint8_t *image = grey ? im_reserve(&w->rgb, pixels * 3) : b->image ? b->image + (size_t)i * pixels * 3 : NULL;
+  if (grey && !image) return rd_fail(w, SP_E_NOMEM, "no memory for %d x %d pixels", self->h, self->w);
   rd_out out = {image, mask, &label, b->origin ? origin + 1 : NULL};
   int rc =
       self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
+  if (grey && !rc) im_brightness(image, pixels, b->image + (size_t)i * pixels);
   for (size_t k = 0; mask && !rc && k < pixels; k++)
     if (mask[k] != 255) {
       __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
@@ -325,7 +331,7 @@ static const sp_port reader_outputs[] = {
      .dtypes = SP_DT(SP_U8),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W"},
+     .doc = "RGB images, N x 3 x H x W, or with grey N x 1 x H x W"},
     {.name = "mask",
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,
@@ -481,6 +487,7 @@ static const sp_param reader_params[] = {
                                                     "take the nearest pixel"),
     IM_ORIENT_ROW(OFFSET(orient), "images and masks are turned upright as their EXIF orientation says; false: as "
                                   "they are stored"),
+    IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
     {.name = "check",
      .type = SP_PARAM_BOOL,
      AT(check),

@@ -31,7 +31,7 @@ typedef struct rd_params {
   double default_val_fraction;
   int64_t workers, samples, limit, folds, fold, classes, max_bad, max_pixels, data_seed;
   im_fitting fit;
-  int32_t split, target, folders, orient, check;
+  int32_t split, target, folders, orient, grey, check;
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
@@ -43,7 +43,7 @@ enum { RD_DAMAGED, RD_TURNED, RD_REMARKS };
 typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
-  im_buf image, mask;
+  im_buf image, mask, rgb; /* rgb: of a sample whose output is grey */
   unsigned remarks; /* bits: 1 << RD_DAMAGED ... */
   char remark[RD_REMARKS][RD_REMARK];
   char why[IM_WORDS];
