@@ -127,6 +127,16 @@ asks("pairs_val_half", "val/ without masks", pairs("train/images train/masks") +
 asks("pairs_yolo", "labels of boxes", "images/train/1.png labels/train/1.txt", ".txt files are those of boxes")
 asks("pairs_coco_text", "masks are JSON files", "images/1.png masks/1.json", ".json files are those of boxes and outlines")
 
+# ---- parts whose names say nothing ----
+for outer in ["fold0 fold1 fold2", "ILSVRC2012_img_train ILSVRC2012_img_val", "site_a site_b", "Lernen Pruefen"]:
+    asks("outer_" + outer.split()[0], f"the same classes in {outer}",
+         " ".join(f"{part}/{name}/{k}.png" for part in outer.split() for name in ("ant", "bee") for k in range(4)),
+         ["folders of the same names, ant and bee", f"--val d/{outer.split()[1]}", "--folders classes"])
+reads("inner_others", "classes of other subfolders", "ant/day/1.png ant/night/2.png bee/day/1.png bee/dusk/2.png", "class", 4,
+      "--val-fraction 0.5")
+reads("inner_one", "each class has one folder within", "ant/images/1.png ant/images/2.png bee/images/1.png bee/images/2.png", "class", 4,
+      "--val-fraction 0.5")
+
 # ---- names of masks ----
 for mask in ["{}_mask.png", "{}_gt.png", "{}_L.png", "{}_labelIds.png", "{}.mask.png", "{}-seg.png", "{}_manual1.png", "mask_{}.png",
              "gt-{}.png", "{}.PNG", "{}mask.png"]:

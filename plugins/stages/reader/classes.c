@@ -28,7 +28,16 @@ typedef struct heap {
   rd_names images;
   rd_left *left;
   char parts[RD_PARTS][256]; /* folders right in the class's whose names are those of parts */
+  rd_names within;           /* all folders right in the class's */
+  int direct;                /* there are pictures right in the class's */
 } heap;
+
+/* What the folders of all classes hold so far. */
+typedef struct inner {
+  rd_names first; /* the folders in the first class's */
+  char name[2][256];
+  int direct, n; /* pictures right in one of them; classes with the folders of the first */
+} inner;
 
 /* By the folder's path, then by the file's name: not the same as by the whole path, as '/' is no smallest byte. */
 static int by_folder(const void *a, const void *b) {
@@ -56,7 +65,10 @@ static int visit(heap *h, const char *rel, const struct dirent *e, const level *
   }
   int kind = rd_entry_kind(path, e);
   if (kind == DT_DIR) {
-    if (at->depth == 1) snprintf(h->parts[rd_read_folder_name(e->d_name).part], sizeof h->parts[0], "%s", e->d_name);
+    if (at->depth == 1) {
+      snprintf(h->parts[rd_read_folder_name(e->d_name).part], sizeof h->parts[0], "%s", e->d_name);
+      if (rd_names_add(&h->within, e->d_name)) return rd_no_memory(h->l);
+    }
     return walk(h, name, at);
   }
   if (!rd_is_picture(e->d_name) || kind == DT_UNKNOWN) {
@@ -64,6 +76,7 @@ static int visit(heap *h, const char *rel, const struct dirent *e, const level *
     return SP_OK;
   }
   if (kind < 0) return ctx->host->fail(ctx, SP_E_IO, "image %s: %s", path, strerror(errno));
+  h->direct |= at->depth == 1;
   if (!rd_names_add(&h->images, name)) return SP_OK;
   return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", h->base);
 }
@@ -128,20 +141,50 @@ static int check_parts(heap *h, const char *name) {
                             h->base, name, train, other, train, name, other, name);
 }
 
+static void compare_within(inner *in, heap *h, const char *name) {
+  int same = h->within.n == in->first.n;
+  in->direct |= h->direct;
+  rd_names_sort(&h->within, rd_by_name);
+  if (!in->n) {
+    in->first = h->within;
+    h->within = (rd_names){0};
+    same = 1;
+  }
+  for (size_t i = 0; same && i < h->within.n; i++) same = !strcmp(h->within.v[i], in->first.v[i]);
+  if (same && in->n < 2) snprintf(in->name[in->n], sizeof in->name[0], "%.255s", name);
+  in->n += same;
+}
+
+/* Folders that all hold the same folders, and no picture of their own, are hardly the classes: two sites, folds, or parts whose
+ * names say nothing. */
+static int check_within(rd_listing *l, const inner *in, const rd_names *classes) {
+  const char *base = l->p->path;
+  if (l->p->folders == RD_FOLDERS_CLASSES || in->direct || in->first.n < 2 || in->n < 2 || (size_t)in->n < classes->n)
+    return SP_OK;
+  return l->ctx->host->fail(
+      l->ctx, SP_E_DATA,
+      "%s/%s and %s/%s hold folders of the same names, %s and %s: are these the classes? Then name one of "
+      "the outer folders itself, and another one with `val_path = \"%s/%s\"` if it validates. If the "
+      "outer folders are the classes: `folders = \"classes\"`",
+      base, in->name[0], base, in->name[1], in->first.v[0], in->first.v[1], base, in->name[1]);
+}
+
 /* The images of class c in part k. Where there are splits, not every class need be in each. */
-static int list_class(rd_listing *l, int k, const char *name, int64_t c) {
+static int list_class(rd_listing *l, int k, const char *name, int64_t c, inner *in) {
   const rd_part *p = &l->parts[k];
   char rel[4096];
   size_t part = strlen(p->rel); /* no part of what the sample is called */
   if (snprintf(rel, sizeof rel, "%s%s", p->rel, name) >= (int)sizeof rel) return rd_too_long(l->ctx, p->base, name);
   if (l->t->n_parts == 2 && !rd_is_folder(p->base, rel)) return SP_OK;
-  heap h = {l, p->base, {0}, &l->t->left[k], {""}};
+  heap h = {.l = l, .base = p->base, .left = &l->t->left[k]};
   int rc = walk(&h, rel, NULL);
   if (!rc) rc = check_parts(&h, rel);
+  if (!rc) compare_within(in, &h, rel);
   rd_names_sort(&h.images, by_folder);
   for (size_t i = 0; !rc && i < h.images.n; i++)
     if (add_image(l->t, p->base, h.images.v[i], part, c)) rc = rd_no_memory(l);
   rd_names_free(&h.images);
+  rd_names_free(&h.within);
   return rc;
 }
 
@@ -149,7 +192,10 @@ static int list_class(rd_listing *l, int k, const char *name, int64_t c) {
 static int list_part(rd_listing *l, int k, const rd_names *classes) {
   size_t from = l->t->n;
   int rc = SP_OK;
-  for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes->v[c], (int64_t)c);
+  inner in = {0};
+  for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes->v[c], (int64_t)c, &in);
+  if (!rc) rc = check_within(l, &in, classes);
+  rd_names_free(&in.first);
   rd_look_beside(l, k, NULL);
   l->t->ends[k] = l->t->n;
   return !rc && l->t->n == from ? rd_no_layout(l->ctx, l->parts[k].base) : rc;
@@ -288,18 +334,16 @@ static int check_readings(sp_ctx *ctx, const rd_params *p, const char *dir, cons
   if (p->folders == RD_FOLDERS_PARTS) return SP_OK;
   const char *part = divided ? divided : flat;
   if (part && s->other)
-    return ctx->host->fail(
-        ctx, SP_E_DATA,
-        "%s holds %s/, a part by its name, and %s/, a class by its name: is %s a class, too, "
-        "`folders = \"classes\"`, or a part, so that %s/ is left out, `folders = \"parts\"`?",
-        dir, part, s->other, part, divided ? s->other : part);
+    return ctx->host->fail(ctx, SP_E_DATA,
+                           "%s holds %s/, a part by its name, and %s/, a class by its name: is %s a class, too, "
+                           "`folders = \"classes\"`, or a part, so that %s/ is left out, `folders = \"parts\"`?",
+                           dir, part, s->other, part, divided ? s->other : part);
   if (flat && !divided)
-    return ctx->host->fail(
-        ctx, SP_E_DATA,
-        "%s/%s holds pictures, but no folder for each class: a part by its name wants one, as "
-        "%s/cat/1.jpg; if %s is a class, give `folders = \"classes\"`; labels may also "
-        "stand in a .csv file",
-        dir, flat, flat, flat);
+    return ctx->host->fail(ctx, SP_E_DATA,
+                           "%s/%s holds pictures, but no folder for each class: a part by its name wants one, as "
+                           "%s/cat/1.jpg; if %s is a class, give `folders = \"classes\"`; labels may also "
+                           "stand in a .csv file",
+                           dir, flat, flat, flat);
   return SP_OK;
 }
 
