@@ -857,7 +857,45 @@ def tar_of_a_mac(c):
     "members that a Mac's tar adds, and their folders"
     more = [("._a.png", b"\0\5\x16\7" + bytes(60)), ("x/._b.png", b"\0\5\x16\7"), ("PaxHeader/a.png", b"20 path=a\n"), ("PaxHeaders.12/b.png", b"x"),
             ("__MACOSX/x/a.png", b"y"), (".DS_Store", b"z"), ("x/Thumbs.db", b"t")]
-    shard(c, tar(samples(c, ["a", "b", "x/a"]) + more), 3)
+    shard(c, tar(samples(c, ["a", "b", "x/a"]) + more), 3, says="hidden or system files, such as ")
+
+
+@case
+def tar_dots(c):
+    "keys with dots, as WebDataset has none"
+    shard(c, tar(samples(c, ["a", "b", "c.v2"])), 2, says="2 members with a dot in their key (c.v2.cls; a key ends at the first dot")
+    c.write("all.tar", tar(samples(c, ["a.1", "b.1"])))
+    c.run("data all.tar --target class", 1, "a KEY ends at the first dot of a name, so give names one without: a.1.cls")
+    shard(c, tar(samples(c, "ab") + [("c.json", b"{}"), ("c.extra.txt", b"x")]), 2, says="2 files of other endings")
+
+
+@case
+def tar_alone(c):
+    "labels without images, an image without a label"
+    shard(c, tar(samples(c, "ab") + [("c.cls", b"1"), ("d.cls", b"0")]), 2, says="2 labels or masks without an image, such as c.cls")
+    assert "2 labels or masks" in c.json("data one.tar --target class")["left_out"]
+    c.write("two.tar", tar(samples(c, "ab") + [("c.png", bytes_of(c))]))
+    c.run("data two.tar --target class", 1, "two.tar: c.png has no label: there is no c.cls")
+
+
+@case
+def tar_link(c):
+    "a link"
+    link = tarfile.TarInfo("c.png")
+    link.type, link.linkname = tarfile.SYMTYPE, "a.png"
+    c.write("one.tar", tar(samples(c, "ab") + [(link, None), ("c.cls", b"1")]))
+    c.run("data one.tar --target class", 1, "c.png is a link; pack a copy of the files without links")
+
+
+@case
+def tar_zip(c):
+    "a zip and a page of the web called .tar"
+    c.write("one.tar", b"PK\x03\x04\x14\0\0\0" + bytes(600))
+    c.run("data one.tar --target class", 1, "one.tar is no tar, or its first header is damaged: it is a zip archive; unpack it")
+    c.write("two.tar", "<html>" + "x" * 600)
+    c.run("data two.tar --target class", 1, "it is a page of the web (HTML): the download has failed")
+    c.write("three.tar", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n")
+    c.run("data three.tar --target class", 1, "it is a Git LFS pointer")
 
 
 if __name__ == "__main__":

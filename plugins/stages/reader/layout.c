@@ -41,6 +41,16 @@ void rd_leave_junk(rd_left *left, const char *name) {
   keep_first(left->hidden, name);
 }
 
+void rd_leave_dotted(rd_left *left, const char *name) {
+  left->dotted++;
+  keep_first(left->key, name);
+}
+
+void rd_leave_alone(rd_left *left, const char *name) {
+  left->alone++;
+  keep_first(left->single, name);
+}
+
 void rd_leave_empty(rd_left *left, const char *name) {
   left->empty++;
   keep_first(left->bare, name);
@@ -93,6 +103,10 @@ static void join(rd_left *to, const rd_left *from) {
   to->unlisted += from->unlisted;
   to->empty += from->empty;
   to->junk += from->junk;
+  to->dotted += from->dotted;
+  to->alone += from->alone;
+  keep_first(to->key, from->key);
+  keep_first(to->single, from->single);
   keep_first(to->bare, from->bare);
   keep_first(to->hidden, from->hidden);
   keep_first(to->file, from->file);
@@ -136,6 +150,12 @@ static void left_in_words(const rd_table *t, char *words, size_t size) {
   count(words, size, l.junk, "hidden or system file", "hidden or system files");
   n = strlen(words);
   if (l.junk) snprintf(words + n, size - n, l.junk == 1 ? " (%s)" : ", such as %s", l.hidden);
+  count(words, size, l.alone, "label or mask without an image", "labels or masks without an image");
+  n = strlen(words);
+  if (l.alone) snprintf(words + n, size - n, l.alone == 1 ? " (%s)" : ", such as %s", l.single);
+  count(words, size, l.dotted, "member with a dot in its key", "members with a dot in their key");
+  n = strlen(words);
+  if (l.dotted) snprintf(words + n, size - n, " (%s; a key ends at the first dot of a name)", l.key);
 }
 
 /* What was guessed, a line each. */

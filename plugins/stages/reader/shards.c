@@ -108,19 +108,32 @@ static int is_added(const char *name) {
   return 0;
 }
 
+/* Of a name whose key ends at its first dot: would it belong to a sample if the key ended later? */
+static int is_dotted(const shard *s, const char *ending) {
+  while ((ending = strchr(ending + 1, '.')))
+    if (kind_of(s->l->p, ending) != OTHER) return 1;
+  return 0;
+}
+
+static void leave_out(shard *s, const char *name, const char *ending, int is_hidden) {
+  rd_left *left = &s->l->t->left[s->part];
+  if (is_hidden) rd_leave_junk(left, name);
+  else if (*ending && is_dotted(s, ending)) rd_leave_dotted(left, name);
+  else rd_leave(left, name, DT_REG);
+}
+
 /* A member of the tar, as tar_walk finds it. Names without an ending, or that begin with a dot, belong to no sample. */
 static int found(void *arg, const tar_member *m) {
   shard *s = arg;
   sp_ctx *ctx = s->l->ctx;
   const char *slash = strrchr(m->name, '/'), *last = slash ? slash + 1 : m->name, *ending = last + strcspn(last, ".");
-  if (ending == last) return SP_OK;
-  int kind = *ending && !is_added(m->name) ? kind_of(s->l->p, ending) : OTHER;
+  int is_hidden = ending == last || is_added(m->name), kind = *ending && !is_hidden ? kind_of(s->l->p, ending) : OTHER;
   if (kind == OTHER) {
-    rd_leave(&s->l->t->left[s->part], last, DT_REG);
+    leave_out(s, last, ending, is_hidden);
     return SP_OK;
   }
   if (m->is_link)
-    return ctx->host->fail(ctx, SP_E_DATA, "%s: %s is a link; pack it again with tar --dereference --hard-dereference",
+    return ctx->host->fail(ctx, SP_E_DATA, "%s: %s is a link; pack a copy of the files without links, as `cp -rL FOLDER COPY` makes it",
                            s->path, m->name);
   if (strlen(m->name) > MOST_NAME)
     return ctx->host->fail(ctx, SP_E_DATA, "%s: a member's name is longer than %d bytes: %.80s...", s->path, MOST_NAME,
@@ -210,7 +223,7 @@ static int take_groups(shard *s, group *groups, size_t *n_groups) {
     int rc = take_group(s, s->v + i, s->v + s->n, g, &n);
     if (rc) return rc;
     if (g->image) ++*n_groups;
-    else rd_leave(&s->l->t->left[s->part], s->v[i].name, DT_REG);
+    else rd_leave_alone(&s->l->t->left[s->part], s->v[i].name);
   }
   qsort(groups, *n_groups, sizeof *groups, by_place);
   return SP_OK;
@@ -476,6 +489,12 @@ static int stamp_classes(rd_listing *l, const char *home) {
   return rd_stamp_path(l, path);
 }
 
+static const char *first_dotted(const rd_table *t) {
+  for (int k = 0; k < 2; k++)
+    if (t->left[k].dotted) return t->left[k].key;
+  return NULL;
+}
+
 static int shards_list(rd_listing *l) {
   int by_class = l->p->target == RD_TARGET_CLASS;
   rd_names shards[2] = {{0}};
@@ -487,8 +506,11 @@ static int shards_list(rd_listing *l) {
   if (!rc) rc = find_shards(l, shards);
   if (!rc) rc = list_all(l, &words, shards);
   if (!rc && !l->t->n)
-    rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s", l->p->path,
-                            by_class ? "KEY.cls, a number or the name of a class" : "KEY.seg.png or KEY.mask.png");
+    rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s", l->p->path,
+                            by_class ? "KEY.cls, a number or the name of a class" : "KEY.seg.png or KEY.mask.png",
+                            first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: "
+                                               : "",
+                            first_dotted(l->t) ? first_dotted(l->t) : "");
   if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
   for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
   rd_words_free(&words);

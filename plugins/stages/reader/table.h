@@ -55,6 +55,8 @@ typedef struct rd_left {
   size_t empty, junk;            /* folders of classes without a picture; hidden entries, and what systems leave */
   char file[256], folder[256];   /* the first of them, bytewise */
   char bare[256], hidden[256];   /* of `empty`, of `junk` */
+  size_t dotted, alone;          /* members of shards: whose keys have a dot in them; labels and masks without an image */
+  char key[256], single[256];    /* of `dotted`, of `alone` */
 } rd_left;
 
 /* What a listing has read: while it is as it was, the listing holds. */
@@ -166,6 +168,8 @@ void rd_look_beside(rd_listing *l, int k, const char *const *known);
 /* Counts one entry of a folder: its path below the data's, and what rd_entry_kind says. */
 void rd_leave(rd_left *left, const char *name, int kind);
 void rd_leave_junk(rd_left *left, const char *name);
+void rd_leave_dotted(rd_left *left, const char *name);
+void rd_leave_alone(rd_left *left, const char *name);
 void rd_leave_empty(rd_left *left, const char *name);
 /* One line, where anything was left out of what the reader reads; also in self->left_out. */
 void rd_tell_left(sp_ctx *ctx, rd_self *self);
