@@ -75,7 +75,7 @@ options.common = {
       .. "*reader.drop_last=false*. VALUE is a number, *true*, *false*, a table of Lua, or a text. May be repeated." },
   out = { "", "folder of the run", default = "the first of runs/NAME-1, -2 ... that is free", value = "DIR",
     groups = "run", resume = "session",
-    more = "Folder of the run. A folder that contains a file of a run is refused, and so is one that another run is "
+    more = "Folder of the run, which is empty or not there: one that holds anything is refused, and so is one that another run is "
       .. "writing to." },
   tensorboard = { true, "an event file for TensorBoard in the run's folder; --no-tensorboard: none", groups = "run",
     resume = "free", more = "Write no event file for TensorBoard into the run's folder." },

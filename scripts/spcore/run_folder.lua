@@ -23,18 +23,20 @@ local function refuse(dir, name)
   core.fail(("--out: %s holds %s of a run already; name another folder or remove it"):format(dir, name))
 end
 
--- The first name in a folder that a run would give to a file of its own, also that of a link which leads nowhere.
-local function of_a_run(dir)
+-- The first name in a folder that a run would give to a file of its own, also that of a link which leads nowhere; the first
+-- name at all.
+local function held(dir)
   local names = sys.list(dir) or {}
   table.sort(names)
   for _, name in ipairs(names) do
     for _, pattern in ipairs(made) do
-      if name:find("^" .. pattern .. "$") then return name end
+      if name:find("^" .. pattern .. "$") then return name, name end
     end
   end
+  return nil, names[1]
 end
 
--- A folder asked for may be there, but must not hold a run: nothing is overwritten.
+-- A folder asked for may be there, but must be empty: nothing is overwritten, and a run is not written into a set of data.
 function folder.given(path)
   path = path:gsub("(.)/+$", "%1")
   files.make_parents(path)
@@ -42,8 +44,12 @@ function folder.given(path)
   if ok then return path end
   if kind ~= "exists" then core.fail("--out: " .. why) end
   if sys.kind(path) ~= "dir" then core.fail(("--out: %s is not a folder"):format(path)) end
-  local name = of_a_run(path)
+  local name, any = held(path)
   if name then refuse(path, name) end
+  if any then
+    core.fail(("--out: %s is not empty, it holds %s; name a folder that is empty or not there, such as --out %s/run"):format(path, any,
+      path))
+  end
   return path
 end
 

@@ -81,6 +81,13 @@ local err
 code, out, err = run "--quiet --out a/b/c"
 t.eq(code, 1)
 t.one_line(err, "a/b/c holds %S+ of a run already")
+-- a set of data is no place for a run; an empty folder is
+assert(sys.mkdir(dir.path .. "/set") and sys.mkdir(dir.path .. "/set/images"))
+code, _, err = run "--device cpu --out set"
+t.eq(code, 1)
+t.one_line(err, "%-%-out: set is not empty, it holds images; name a folder that is empty or not there, such as %-%-out set/run")
+t.eq(#sys.list(dir.path .. "/set"), 1)
+t.eq((run "--device cpu --out set/images"), 0)
 t.write(dir.path .. "/file", "")
 code, out, err = run "--out file"
 t.one_line(err, "file is not a folder")
