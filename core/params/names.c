@@ -39,6 +39,7 @@ const sp_param sp_load_params[] = {
     {.name = "file", .type = SP_PARAM_STRING, .flags = SP_PARAM_REQUIRED, .offset = offsetof(sp_load, file)},
     {.name = "prefix", .type = SP_PARAM_STRING, .offset = offsetof(sp_load, prefix)},
     {.name = "tried", .type = SP_PARAM_BOOL, .offset = offsetof(sp_load, tried)},
+    {.name = "option", .type = SP_PARAM_STRING, .offset = offsetof(sp_load, option)},
     PATTERNS(ignore),
     PATTERNS(head),
     PAIRS(sp_load, names),
@@ -48,6 +49,9 @@ const sp_param sp_load_params[] = {
      .fields = dialect_params,
      .fields_size = sizeof(sp_dialect)},
     {0}};
+
+/* Of the command line that has named the file; "": a script has. */
+static const char *option_of(const sp_names *k) { return k->from->option ? k->from->option : ""; }
 
 static const char *match(const sp_structs *patterns, const char *name) {
   const char *const *v = patterns->v;
@@ -258,9 +262,10 @@ static int both_fit(sp_names *k, const sp_view *a, const sp_view *b, sp_err *err
   put_view(k, &sb, a);
   sp_sb_put(&sb, " and");
   put_view(k, &sb, b);
-  int status =
-      sp_fail(err, SP_E_SHAPE, "%s fits %s: say which with prefix or names, as in weights = { FILE, prefix = \"%s\" }",
-              k->path, sp_sb_str(&sb), common_prefix(k, a));
+  if (*option_of(k)) sp_sb_putf(&sb, ": %s takes a file that has one of them", option_of(k));
+  else
+    sp_sb_putf(&sb, ": say which with prefix or names, as in weights = { FILE, prefix = \"%s\" }", common_prefix(k, a));
+  int status = sp_fail(err, SP_E_SHAPE, "%s fits %s", k->path, sp_sb_str(&sb));
   sp_sb_free(&sb);
   return status;
 }
@@ -330,12 +335,13 @@ static bool of_head(sp_names *k, const sp_view *v, const char *name) {
   return is;
 }
 
-/* The file's side. */
+/* The file's side: first what has values, then batches that were counted. */
 static void look_at_entries(sp_names *k, const sp_view *v, listed *to, const bool *used) {
   const char *prefix = common_prefix(k, v);
-  for (size_t i = 0; i < k->n; i++) {
+  for (size_t j = 0; j < 2 * k->n; j++) {
+    size_t i = j % k->n;
     const char *name = k->entries[i].name, *rest = name + strlen(prefix);
-    if (used[i]) continue;
+    if (used[i] || may_be_missing(name) != (j >= k->n)) continue;
     if (!begins(name, prefix)) note(&to[OUTSIDE], "%s", name);
     else if (match(&k->from->ignore, rest)) continue;
     else note(&to[of_head(k, v, rest) ? OF_HEAD : EXTRA], "%s", name);
@@ -370,7 +376,9 @@ static bool put_other_prefix(sp_names *k, sp_sb *sb) {
     sp_view v = {.prefix = sp_strdup(name)};
     if (v.prefix) v.prefix[len - behind] = 0;
     bool fit = v.prefix && fits(k, &v, &found);
-    if (fit) sp_sb_putf(sb, "; all are there behind '%s': weights = { FILE, prefix = \"%s\" }", v.prefix, v.prefix);
+    if (fit) sp_sb_putf(sb, "; all are there behind '%s'", v.prefix);
+    if (fit && *option_of(k)) sp_sb_putf(sb, ", which %s does not know: save them without it", option_of(k));
+    else if (fit) sp_sb_putf(sb, ": weights = { FILE, prefix = \"%s\" }", v.prefix);
     free(v.prefix);
     tries++;
     if (fit) return true;
@@ -379,12 +387,13 @@ static bool put_other_prefix(sp_names *k, sp_sb *sb) {
 }
 
 /* Where a run left its weights it says beside them what model they are of. */
-static void put_settings(sp_sb *sb, const char *path) {
-  const char *slash = strrchr(path, '/');
+static void put_settings(const sp_names *k, sp_sb *sb) {
+  const char *path = k->path, *slash = strrchr(path, '/');
   struct stat status;
   sp_sb settings = {0};
   sp_sb_putf(&settings, "%.*ssettings.json", slash ? (int)(slash - path) + 1 : 0, path);
-  sp_sb_put(sb, "; make the stages with the parameters that it was trained with");
+  if (*option_of(k)) sp_sb_putf(sb, "; %s takes a file of this network", option_of(k));
+  else sp_sb_put(sb, "; make the stages with the parameters that it was trained with");
   if (!settings.broken && !stat(settings.s, &status)) sp_sb_putf(sb, ", which %s tells", settings.s);
   sp_sb_free(&settings);
 }
@@ -401,6 +410,10 @@ static bool is_taken(const sp_names *k, const char *prefix, const bool *used, co
 static void put_ignore(sp_names *k, const sp_view *v, const bool *used, const char *extra, sp_sb *sb) {
   const char *prefix = common_prefix(k, v);
   size_t end = strcspn(extra, ","), len = strcspn(extra, ".,");
+  if (*option_of(k)) {
+    sp_sb_putf(sb, "; %s takes a file of this network alone", option_of(k));
+    return;
+  }
   while (len < end && is_taken(k, prefix, used, extra, len + 1)) len += 1 + strcspn(extra + len + 1, ".,");
   sp_sb_putf(sb, "; what is another's may be left out: weights = { FILE, ignore = { \"%.*s%s\" } }", (int)len, extra,
              len < end ? ".*" : "");
@@ -417,7 +430,7 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, const b
   } else if (lists[BAD].n && lists[BAD].of_type == lists[BAD].n) {
     sp_sb_put(sb, "; save it with the types that are wanted");
   } else if (lists[BAD].n || !put_other_prefix(k, sb)) {
-    put_settings(sb, k->path);
+    put_settings(k, sb);
   }
 }
 

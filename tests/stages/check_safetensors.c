@@ -194,8 +194,27 @@ START_TEST(lengths_that_lie) {
   uint8_t b[10] = {0, 0, 0, 1};
   put(b, sizeof b);
   refused("truncated: the header needs 16777224 bytes, the file has 10");
-  put("1234567", 7);
+  put("\1\2\3\4\5\6\7", 7);
   refused("too short: 7 bytes");
+}
+END_TEST
+
+/* Each is named for what it is, not for what its first eight bytes would say. */
+START_TEST(files_of_other_kinds) {
+  static const struct {
+    const char *bytes, *words;
+  } kinds[] = {{"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+               {"<!DOCTYPE html><html>", "a page of the web"},
+               {"\x80\2}q", "a file of PyTorch (a pickle)"},
+               {"PK\3\4--------------------------archive/data.pkl", "a file of PyTorch (a pickle)"},
+               {"PK\3\4--------------------------readme.txt", "a zip archive"},
+               {"\x93NUMPY\1", "a NumPy array"}};
+  for (size_t k = 0; k < SP_ARRAY(kinds); k++) {
+    put(kinds[k].bytes, strlen(kinds[k].bytes));
+    refused(kinds[k].words);
+  }
+  put("", 0);
+  refused("an empty file");
 }
 END_TEST
 
@@ -386,6 +405,7 @@ int main(void) {
   tcase_add_test(c, truncated_at_every_byte);
   tcase_add_test(c, every_byte_of_the_header_changed);
   tcase_add_test(c, lengths_that_lie);
+  tcase_add_test(c, files_of_other_kinds);
   tcase_add_loop_test(c, malformed_headers, 0, (int)SP_ARRAY(malformed));
   tcase_add_test(c, deeply_nested);
   tcase_add_test(c, well_formed);

@@ -2,8 +2,11 @@
  * st_read.c - reads safetensors: every statement of the header is checked before anything is taken from it. */
 #include "st.h"
 
+#include "../../kits/what/what.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,7 +51,32 @@ static int read_at(sp_ctx *ctx, const st_file *f, void *dst, uint64_t bytes, uin
   return SP_OK;
 }
 
+/* A pickle of PyTorch, as it is or in a zip archive of its own. */
+static int is_pickle(const uint8_t *p, size_t n) {
+  if (n >= 2 && p[0] == 0x80 && p[1] >= 2 && p[1] <= 5) return 1;
+  if (n < 4 || memcmp(p, "PK\3\4", 4) != 0) return 0;
+  for (size_t i = 30; i + 4 <= n; i++)
+    if (!memcmp(p + i, ".pkl", 4) || !memcmp(p + i, "PTH", 3)) return 1;
+  return 0;
+}
+
+/* Of a file whose header is none: what it is instead, by its first bytes; `why` where that is not known. */
+static int no_header(sp_ctx *ctx, const st_file *f, const char *why) {
+  uint8_t head[WHAT_BYTES];
+  char words[WHAT_WORDS];
+  size_t n = f->size < sizeof head ? (size_t)f->size : sizeof head;
+  int status = read_at(ctx, f, head, n, 0);
+  if (status) return status;
+  if (!n) return BAD(ctx, "%s: an empty file; get it again", f->path);
+  if (is_pickle(head, n))
+    return BAD(ctx, "%s: no safetensors file but a file of PyTorch (a pickle), which is not read here: name it FILE.pth, and "
+               "spcore_convert.py FILE.pth -o NAME writes NAME.safetensors", f->path);
+  if (what_is(head, n, words)) return BAD(ctx, "%s: no safetensors file: %s", f->path, words);
+  return BAD(ctx, "%s: %s", f->path, why);
+}
+
 static int load_header(sp_ctx *ctx, st_file *f) {
+  char reason[160];
   uint8_t raw[8];
   uint64_t n = 0;
   struct stat st;
@@ -59,17 +87,16 @@ static int load_header(sp_ctx *ctx, st_file *f) {
   if (fstat(f->fd, &st)) return ctx->host->fail(ctx, SP_E_IO, "%s: %s", f->path, strerror(errno));
   if (!S_ISREG(st.st_mode)) return ctx->host->fail(ctx, SP_E_IO, "%s: not a regular file", f->path);
   f->size = (uint64_t)st.st_size;
-  if (f->size < 8)
-    return BAD(ctx, "%s: too short: %llu bytes, the header's length alone takes 8", f->path,
-               (unsigned long long)f->size);
+  snprintf(reason, sizeof reason, "too short: %llu bytes, the header's length alone takes 8", (unsigned long long)f->size);
+  if (f->size < 8) return no_header(ctx, f, reason);
   if ((rc = read_at(ctx, f, raw, 8, 0))) return rc;
   for (int i = 7; i >= 0; i--) n = n << 8 | raw[i];
-  if (n > ST_MAX_HEADER)
-    return BAD(ctx, "%s: header too long: %llu bytes, at most %llu are taken; is it a safetensors file?", f->path,
-               (unsigned long long)n, (unsigned long long)ST_MAX_HEADER);
-  if (8 + n > f->size)
-    return BAD(ctx, "%s: truncated: the header needs %llu bytes, the file has %llu", f->path,
-               (unsigned long long)(8 + n), (unsigned long long)f->size);
+  snprintf(reason, sizeof reason, "header too long: %llu bytes, at most %llu are taken; is it a safetensors file?",
+           (unsigned long long)n, (unsigned long long)ST_MAX_HEADER);
+  if (n > ST_MAX_HEADER) return no_header(ctx, f, reason);
+  snprintf(reason, sizeof reason, "truncated: the header needs %llu bytes, the file has %llu; get it again",
+           (unsigned long long)(8 + n), (unsigned long long)f->size);
+  if (8 + n > f->size) return no_header(ctx, f, reason);
   f->data = 8 + n;
   char *text = malloc((size_t)n + 1);
   if (!text) return no_memory(ctx, f);
@@ -161,7 +188,7 @@ static int check_places(sp_ctx *ctx, const st_file *f) {
                  (unsigned long long)(s->begin - at), s->entry.name);
   }
   if (at > all)
-    return BAD(ctx, "%s: truncated: tensor '%s' ends at byte %llu of the data, which has %llu", f->path,
+    return BAD(ctx, "%s: truncated: tensor '%s' ends at byte %llu of the data, which has %llu; get it again", f->path,
                f->spans[f->n - 1].entry.name, (unsigned long long)at, (unsigned long long)all);
   if (at < all)
     return BAD(ctx, "%s: %llu bytes at the end belong to no tensor", f->path, (unsigned long long)(all - at));
