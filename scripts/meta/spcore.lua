@@ -102,6 +102,11 @@ function sp.models.mobilenet_v3(t) end
 ---@return spcore.model
 function sp.models.efficientnet(t) end
 
+---A converted network: the list of layers in a file that spcore_convert.py has written.
+---@param path string
+---@return table
+function sp.models.file(path) end
+
 ---A known network by name: sp.models.get("resnet50", { output_stride = 8 }).
 ---@param name string one of sp.models.names
 ---@param options? table the family's

@@ -9,6 +9,7 @@ local models = {
   mobilenet_v3 = require "spcore.models.mobilenet_v3",
   resnet = require "spcore.models.resnet",
 }
+models.file = (require "spcore.models.file").list -- "densenet.lua" -> the list of layers in it
 for name, head in pairs(require "spcore.models.heads") do models[name] = head end
 
 local named = {}

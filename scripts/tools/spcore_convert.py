@@ -6,7 +6,7 @@ MODEL is FILE.onnx, or FILE.py:NAME or PACKAGE.MODULE:NAME, where NAME is a torc
 without arguments. torch.fx traces it as it is in evaluation, so its forward may not branch on values. Written are OUT.lua
 and OUT.safetensors, for
 
-  spcore run train_seg.lua --data DIR --backbone OUT.lua --weights OUT.safetensors
+  spcore run train_seg.lua --data DIR --backbone OUT.lua
   local net = g.encoder { image, layers = sp.models.file "OUT.lua", weights = "OUT.safetensors" }
 
 Layers have the names of the modules that they come from, so that a state_dict of the network, as safetensors, fits as well (not

@@ -104,6 +104,22 @@ for name, reading in pairs { probe = { size = 64, shorter = 73 }, augmented = { 
   t.eq(seen, 12)
 end
 
+-- ---- a network of a file: a run that goes on and predicts without it ----
+t.write(at .. "/net.lua", [[return {
+  { "conv", 8, kernel = 3, stride = 4, pad = 1, name = "a" }, { "relu" }, { "conv", 8, kernel = 3, stride = 2, pad = 1, name = "b", from = "1" },
+  { "mean" }, { "flatten" }, { "linear", 3, name = "fc" },
+}
+]])
+local code = t.interrupted(at, "run train_seg.lua --backbone net.lua --train-encoder --model fcn --batch 2 --samples 8 --steps 100000 "
+  .. "--checkpoint-every 2 --out filed " .. few:gsub("%-%-quiet", ""), "checkpoint-2", "filed/*.safetensors .out")
+t.eq(code, 130)
+os.remove(at .. "/net.lua")
+run "predict_seg.lua --weights filed --out p_filed photos/images --device cpu"
+local saved = io.popen(("ls '%s/filed'"):format(at)):read "a"
+t.ok(saved:find "checkpoint", saved)
+local code = t.interrupted(at, "run train_seg.lua --resume filed", "saved step", ".out")
+t.eq(code, 130)
+
 -- ---- what is refused, in one line each ----
 local function refused(line, words, code)
   local _, err = run(line, code or 2)

@@ -249,6 +249,22 @@ class Net(Forms):
         for tap in [t for t in taps if t != "input"]:
             self.layers[tap][3]["tap"] = True
 
+    def pyramid(self):
+        """The last layers of a half, a quarter, an eighth and a sixteenth of the input's sides, where the map becomes smaller."""
+        if len(self.shapes["input"]) != 3:
+            return []
+        _, h, w = self.shapes["input"]
+        found = {}
+        for name, (kind, _, sources, _) in self.layers.items():
+            for source in sources[:1]:
+                while source in self.fixed:  # zeros around a map
+                    source = self.layers[source][2][0]
+                size, after = self.shapes[source][1:], self.shapes[name][1:]
+                for level in (2, 4, 8, 16):
+                    if size == (h // level, w // level) and after == (h // level // 2, w // level // 2) and source != "input":
+                        found[level] = source
+        return [found[level] for level in sorted(found)]
+
     def write(self, out, title, about):
         """about: lines of the table beside the layers, as { key: the text of a value }"""
         before = ["input"]

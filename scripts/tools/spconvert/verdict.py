@@ -4,6 +4,8 @@
 import collections
 import re
 
+from .net import lua
+
 TOKENS = ("attention", "linear on tokens", "matmul", "einsum", "a table of positions", "layer_norm", "softmax")
 
 
@@ -64,12 +66,14 @@ def of(model, problems, verbose):
 
 def about(network):
     """Fields of the table, as { key: the text of a value }: how images are prepared, where the network says so."""
+    taps = network.net.pyramid() if not any("tap" in v[3] for v in network.net.layers.values()) else []
+    fields = {"taps": "{ " + ", ".join(map(lua, taps)) + " }"} if taps else {}
     said = getattr(network, "preprocess", None)
     if not isinstance(said, dict):
         said = {k: getattr(said, k, None) for k in ("mean", "std", "interpolation", "crop_pct", "input_size")}
     mean, std = said.get("mean"), said.get("std")
     if not mean or not std or len(mean) != 3 or len(std) != 3:
-        return {}
+        return fields
     crop = (said.get("input_size") or (3, 224, 224))[-1]
     how = said.get("interpolation")
     pct = said.get("crop_pct") or 0.875
@@ -80,4 +84,4 @@ def about(network):
         crop,
         how if how in ("bicubic", "bilinear") else "bilinear",
     )
-    return {"preprocess": numbers}
+    return {**fields, "preprocess": numbers}
