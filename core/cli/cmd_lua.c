@@ -30,8 +30,10 @@ const sp_cmd sp_cmd_data = {.name = "data",
                             .doc = "Says what a folder of data holds, and checks it",
                             .main = sp_cmd_lua};
 
-const sp_cmd sp_cmd_report = {
-    .name = "report", .args = "RUN [options]", .doc = "Writes a run's folder as one page", .main = sp_cmd_lua};
+const sp_cmd sp_cmd_report = {.name = "report",
+                              .args = "RUN... [options]",
+                              .doc = "Writes a run's folder as one page, or compares runs",
+                              .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_export = {.name = "export",
                               .args = "RUN --torch DIR [options]",

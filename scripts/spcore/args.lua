@@ -362,7 +362,7 @@ function args.parse(spec, how)
     local ok, why = core.knows_comm(opt.comm)
     if not ok then usage("--comm: %s", why) end
   end
-  args.last = setmetatable(opt, parsed)
+  args.last, args.given = setmetatable(opt, parsed), words.keys(given)
   return opt
 end
 

@@ -24,7 +24,7 @@ function plot.thinned(points, most)
   return out
 end
 
-local function bounds(series, log)
+local function bounds(series, from, to)
   local x0, x1, y0, y1 = math.huge, -math.huge, math.huge, -math.huge
   for _, s in ipairs(series) do
     for _, p in ipairs(s.points) do
@@ -33,20 +33,27 @@ local function bounds(series, log)
     end
   end
   if x0 == math.huge then return end
-  if x0 > 0 and x0 < 0.1 * x1 then x0 = 0 end
+  x0, x1 = from or x0, math.max(to or x1, x1)
   if x0 == x1 then x0, x1 = x0 - 0.5, x1 + 0.5 end
   if y0 == y1 then
     local room = y0 == 0 and 1 or math.abs(y0) * 0.1
     y0, y1 = y0 - room, y1 + room
   end
-  if not log then
-    local room = (y1 - y0) * 0.05
-    y0, y1 = y0 - (y0 >= 0 and y0 < room and y0 or room), y1 + room
-  end
-  return x0, x1, y0, y1
+  local room = (y1 - y0) * 0.05
+  return x0, x1, y0 - (y0 >= 0 and y0 < room and y0 or room), y1 + room
 end
 
 local left, right, top, bottom = 52, 12, 12, 34
+
+-- Marks of whole steps: the first and the last one are there, and of those between only what does not touch them.
+local function step_ticks(x0, x1)
+  local out, room = { x0 }, (x1 - x0) / 9
+  for _, v in ipairs(svg.ticks(x0, x1, 5)) do
+    if v - x0 > room and x1 - v > room and v == math.floor(v) then out[#out + 1] = v end
+  end
+  if x1 > x0 then out[#out + 1] = x1 end
+  return out
+end
 
 local function path(points, x, y, k, first)
   local out = {}
@@ -57,23 +64,24 @@ end
 -- A curve, with a band behind it where its points have a lowest and a highest; dots where they are asked for.
 local function put_series(c, s, x, y, colour, x_name)
   local n = #s.points
-  if n > 1 and s.points[1][3] then
+  if n > 1 and s.points[1][3] and not s.bare then
     local back = {}
     for k = n, 1, -1 do back[#back + 1] = s.points[k] end
     c:path(path(s.points, x, y, 4, "M") .. path(back, x, y, 3, "L") .. "Z", { class = "band", fill = colour })
   end
-  if n > 1 then c:path(path(s.points, x, y, 2, "M"), { class = "line", stroke = colour }) end
+  if n > 1 then c:path(path(s.points, x, y, 2, "M"), { class = "line", stroke = colour,
+    ["stroke-dasharray"] = s.dash and "4 3" or nil }) end
   for _, p in ipairs((s.dots or n == 1) and s.points or {}) do
     c:circle(x(p[1]), y(p[2]), 2.5, { fill = colour }, ("%s %s: %s"):format(x_name, svg.number(p[1]), svg.number(p[2])))
   end
 end
 
--- plot.lines{ width =, height =, x = "step", title =, series = { { name =, points = { { x, y[, lowest, highest] } },
--- dots = true }, ... }, zero = true }: `zero` has the axis begin at 0. A curve with lowest and highest has a band
--- behind it.
+-- plot.lines{ width =, height =, x = "step", from =, to = the steps that the axis has, title =, series = { { name =, points =
+-- { { x, y[, lowest, highest] } }, dots = true, dash = true }, ... }, zero = true }: `zero` has the values' axis begin at 0. A
+-- curve with lowest and highest has a band behind it.
 function plot.lines(t)
   local w, h, c = t.width or 360, t.height or 200, svg.canvas()
-  local x0, x1, y0, y1 = bounds(t.series)
+  local x0, x1, y0, y1 = bounds(t.series, t.from, t.to)
   local mark = { class = "mark", ["text-anchor"] = "middle" }
   if not x0 then
     c:text(w // 2, h // 2, "nothing to draw", mark)
@@ -83,7 +91,7 @@ function plot.lines(t)
   local function x(v) return left + (v - x0) / (x1 - x0) * (w - left - right) end
   local y = c:y_axis { from = y0, to = y1, top = top, bottom = h - bottom, left = left, right = w - right, most = 5,
     gap = 6, line = function() return { class = "grid" } end, text = { class = "mark" } }
-  c:x_axis { ticks = svg.ticks(x0, x1, 5), x = x, y = h - bottom, down = 16, right = w - 40, text = { class = "mark" } }
+  c:x_axis { ticks = t.to and step_ticks(x0, x1) or svg.ticks(x0, x1, 5), x = x, y = h - bottom, down = 16, right = w - 40, text = { class = "mark" } }
   c:text((left + w - right) // 2, h - 4, t.x, mark)
   for i, s in ipairs(t.series) do put_series(c, s, x, y, ("var(--line%d)"):format((s.colour or i - 1) % 6), t.x) end
   return c:figure(w, h, "plot", t.title)

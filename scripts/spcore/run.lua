@@ -137,6 +137,7 @@ local function go_on(t, dir, settings)
   local step = checkpoint.resume(t.graph, dir, t.opt.override, t.steps)
   if not ranks.first then return lock, folder.nowhere() end
   note_resume(dir, step, args.changed)
+  os.remove(dir .. "/stopped.json")
   local metrics, why = io.open(dir .. "/metrics.jsonl", "ab")
   if not metrics then core.fail(why) end
   return lock, metrics
@@ -274,24 +275,29 @@ end
 
 -- ---- steps ----
 
--- The running mean IoU of the training batches: counts fade, so that about the last 20 steps are in it.
-local function fade_in(self, counts)
-  local sums = self.counts
+local RECENT <const> = 20 -- steps
+
+-- The mean IoU of the last training batches. What is older counts nothing: a class that was once taken for others would stay in the
+-- mean with an IoU of 0.
+local function add_counts(self, counts)
+  local sums, recent, n = self.counts, self.recent or {}, self.seen % RECENT + 1
   if not sums then
     sums = {}
     for i = 1, #counts do
       sums[i] = {}
       for j = 1, #counts do sums[i][j] = 0 end
     end
-    self.counts = sums
+    self.counts, self.recent = sums, recent
   end
+  local old = recent[n]
+  recent[n] = counts
   for i = 1, #counts do
-    local row, new_row = sums[i], counts[i]
-    for j = 1, #counts do row[j] = 0.95 * row[j] + new_row[j] end
+    local row, new_row, old_row = sums[i], counts[i], old and old[i]
+    for j = 1, #counts do row[j] = row[j] + new_row[j] - (old_row and old_row[j] or 0) end
   end
 end
 
--- The same of the correct samples.
+-- Correct samples fade, so that about the last 20 steps are in them.
 local function fade_hits_in(self, m)
   self.right = 0.95 * (self.right or 0) + m.top1
   self.counted = 0.95 * (self.counted or 0) + m.counted
@@ -379,7 +385,7 @@ function run:step(step, m)
   check_step(self, step, m)
   local counts = m.counts
   if has_hits(m) then fade_hits_in(self, m)
-  elseif type(counts) == "table" then fade_in(self, counts) end
+  elseif type(counts) == "table" then add_counts(self, counts) end
   local eval = m.eval
   if type(eval) == "table" then
     judge(eval)
@@ -508,10 +514,18 @@ function run:save()
   if why then core.fail(why) end
 end
 
+-- Why a run ended before its last step, for its report; what cannot be written costs the reason alone.
+local function note_stop(self, kind, why)
+  if not ranks.first then return end
+  pcall(files.replace, self.dir .. "/stopped.json",
+    json.encode { kind = kind, why = why, steps = self.first + self.seen, date = os.date("!%Y-%m-%dT%H:%M:%SZ") } .. "\n")
+end
+
 -- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.
 function run:__close(why)
   if self.finished then return end
   self.finished = true
+  if why ~= nil then note_stop(self, "error", tostring(why)) end
   self.bar:close()
   if self.checkpoint then self.graph._raw:hold(false) end
   self.metrics:close()
@@ -528,7 +542,7 @@ end
 local function summary_of(self)
   local b, eval, seconds = self.best, {}, sys.now() - self.began
   for k, v in pairs(self.last_eval or {}) do
-    if k ~= "counts" then eval[k] = v end
+    if k ~= "counts" or type(v) == "table" and #v <= 128 then eval[k] = v end
   end
   local s = {
     steps = self.first + self.seen, seconds = seconds, images_per_second = self.images / seconds, loss = self.loss,
@@ -564,9 +578,12 @@ function run:finish(text)
   settle_best(self)
   self.metrics:close()
   if self.board then self.board:close() end
-  if self.samples then self.samples:close() end
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
+  if self.samples then
+    if self.save_weights and not why and not cut_short then self.samples:worst(self.dir .. "/weights.safetensors", self.last) end
+    self.samples:close()
+  end
   local told = not cut_short and not why and summary_of(self)
   if told and ranks.first then files.replace(self.dir .. "/summary.json", json.encode(told, true) .. "\n") end
   self.lock:close()
@@ -580,6 +597,7 @@ function run:finish(text)
     local n = self.first + self.seen
     local limit = rawget(self.opt, "max_time") or "0"
     local why_now = (core.interrupted() or limit == "0") and "a signal" or "--max-time " .. limit
+    note_stop(self, "stop", why_now)
     text = ("stopped after %d step%s by %s%s"):format(n, n == 1 and "" or "s", why_now, text and ", " .. text or "")
   end
   if cut_short and c then progress.print("go on with: spcore run %s --resume %s", core.env().script, self.dir) end

@@ -10,7 +10,8 @@ local folder = {}
 -- What a run makes in its folder, as patterns.
 local made = {
   "settings%.json", "metrics%.jsonl", "weights%.safetensors", "weights%-last%.safetensors", "best%.safetensors",
-  "checkpoint%-%d+%.safetensors", "checksums%.jsonl", "resumed%.jsonl", "summary%.json", "samples", "events%.out%.tfevents%..*",
+  "checkpoint%-%d+%.safetensors", "checksums%.jsonl", "resumed%.jsonl", "summary%.json", "stopped%.json",
+  "samples", "events%.out%.tfevents%..*",
 }
 
 -- Whose content a run that goes on adds to, or cuts.

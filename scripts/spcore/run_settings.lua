@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- What is known of a run before its first step, for settings.json; and the lines that a run begins with.
+local args = require "spcore.args"
 local core = require "spcore.core"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
@@ -27,6 +28,29 @@ local function data_of(g)
   end
 end
 
+-- { total =, trained =, frozen = }: numbers that a training may change. Running statistics and what the optimizer keeps are none.
+local function parameters_of(g)
+  local t = { total = 0, trained = 0, frozen = 0 }
+  for _, node in ipairs(g:nodes()) do
+    for _, w in ipairs(not node.optimizer and node:weights() or {}) do
+      local n = w.name:find "running_" and 0 or 1 -- statistics
+      for _, size in ipairs(w.shape) do n = n * size end
+      local kind = w.trained and "trained" or "frozen"
+      t[kind], t.total = t[kind] + n, t.total + n
+    end
+  end
+  return t
+end
+
+-- What was typed, as a shell takes it.
+local function command_of(env)
+  local list = { "spcore", "run", env.script }
+  for _, word in ipairs(core.argv()) do
+    list[#list + 1] = word:find "^[%w%-_=+,./:@%%]+$" and word or "'" .. word:gsub("'", "'\\''") .. "'"
+  end
+  return table.concat(list, " ")
+end
+
 function settings.of(g, opt, more)
   local env, o, effect = core.env(), g._opt, g._raw:options()
   local stages = {}
@@ -41,7 +65,8 @@ function settings.of(g, opt, more)
     run_ahead = o.run_ahead, shards = o.shards, ranks = ranks.n,
     parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,
     strategy = g:schedule().strategy, delay = delay, lanes = lanes, memory = g:memory(), stages = stages,
-    options = options_of(opt), data = data_of(g),
+    options = options_of(opt), data = data_of(g), command = command_of(env), parameters = parameters_of(g),
+    given = args.is_options(opt) and args.given[1] and args.given or nil, -- what the command line says; the rest are defaults
   }
   for k, v in pairs(more) do
     if type(k) ~= "string" then core.fail("sp.run{}: 'settings' must have names, such as settings = { model = ... }") end

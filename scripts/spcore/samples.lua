@@ -7,10 +7,12 @@ local core = require "spcore.core"
 local files = require "spcore.files"
 local graph = require "spcore.graph"
 local json = require "spcore.json"
+local mean_iou = require "spcore.iou"
 local ranks = require "spcore.ranks"
 local sys = require "spcore.sys"
 
 local SIDE <const> = 256 -- pixels, at most
+local EACH <const> = 8 -- so many candidates for each of the worst
 
 local samples = { most = 8 }
 samples.__index = samples
@@ -40,18 +42,28 @@ local function fit(g, image, mask)
   return made.images[1], mask and made.masks[1]
 end
 
+-- And which sample of the whole set it is, where the source says so: its file's name follows from that.
+local function add_results(g, t, list)
+  local ok, origin = pcall(function() return t.data.origin end)
+  if ok and core.kind(origin) == "output" then
+    list[#list + 1], t.origin = origin, origin
+  end
+  g:results(list)
+end
+
 local function put_masks(g, t, dir)
   local image, mask = fit(g, t.image, t.mask)
   local truth = g.image_writer { image = image, mask = mask, name = "truth", dir = dir, images = "input-*.png",
     masks = "truth-*.png" }
   local predicted = g.image_writer { image = image, logits = t.logits, name = "predicted", dir = dir, images = "",
     masks = "last-*.png" }
-  g:results { truth.pixels, predicted.pixels }
+  pcall(g.confusion, { t.logits, t.mask, ignore_index = 255, name = "of_sample" }) -- scores of another size are no worse for it
+  add_results(g, t, { truth.pixels, predicted.pixels })
 end
 
 local function put_classes(g, t, dir)
   g.image_writer { image = fit(g, t.image), dir = dir, images = "input-*.png" }
-  g:results { t.logits, t.label }
+  add_results(g, t, { t.logits, t.label })
 end
 
 -- ---- what was predicted ----
@@ -71,16 +83,36 @@ end
 -- A step's result, which has its port's name, or the stage's and that.
 local function result(m, output) return (m[output.name] or m[output.name:match "[^.]*$"])[1] end
 
--- One sample's: { name =, truth = its class }, what was predicted, where that is a class.
+-- Its file; nil where the source has none, or does not say.
+local function file_of(m, t)
+  if not t.origin then return end
+  local ok, name = pcall(function() return t.data:item("files", math.tointeger(result(m, t.origin)[1])) end)
+  return ok and name ~= "" and name or nil
+end
+
+-- The cross entropy of a sample's class, which a probability of 0 does not make infinite.
+local function loss_of(logits, class)
+  local most, sum = -math.huge, 0
+  for _, v in ipairs(logits) do most = math.max(most, v) end
+  for _, v in ipairs(logits) do sum = sum + math.exp(v - most) end
+  local loss = most + math.log(sum) - (logits[class + 1] or 0 / 0)
+  return loss == loss and loss or nil
+end
+
+-- One sample's: { name =, file =, truth = its class, iou = or loss = }, what was predicted, where that is a class.
 local function sample_of(m, t, set)
-  local one = { name = ("%05d"):format(m.step) } -- as image_writer calls it
+  local one = { name = ("%05d"):format(m.step), file = file_of(m, t) } -- named as image_writer does
   if t.mask then
     add_labels(set, m["truth.pixels"][1])
     add_labels(set, m["predicted.pixels"][1])
+    local counts = m.counts or m["of_sample.counts"]
+    local iou = type(counts) == "table" and mean_iou(counts) or 0 / 0
+    one.iou = iou == iou and iou or nil
     return one
   end
-  one.truth = result(m, t.label)
-  return one, best_of(result(m, t.logits))
+  local logits = result(m, t.logits)
+  one.truth, one.loss = result(m, t.label), loss_of(logits, result(m, t.label))
+  return one, best_of(logits)
 end
 
 -- The graph, and what it shows. It is made once: that takes ten times as long as to run it.
@@ -101,11 +133,11 @@ local function ready(self, weights)
   return g, self.shown
 end
 
--- Runs some samples from all over the validation -> samples, predictions, labels; nil where a signal came.
-local function run(self, weights)
+-- Runs `most` samples from all over the validation -> samples, predictions, labels; nil where a signal came.
+local function run(self, weights, most)
   local set, list, predicted, labels = {}, {}, {}, {}
   local g, t = ready(self, weights)
-  local count = math.min(self.count, t.data.length)
+  local count = math.min(most, t.data.length)
   for k = 0, count - 1 do
     g:seek(k * t.data.length // count)
     for _, m in g:steps(1) do list[#list + 1], predicted[#predicted + 1] = sample_of(m, t, set) end
@@ -150,7 +182,7 @@ local function draw(self, step, best, board)
     __close = function(w) os.remove(w.path) end,
   })
   self.graph:save(weights.path, { averages = true })
-  local list, predicted, labels = run(self, weights.path)
+  local list, predicted, labels = run(self, weights.path, self.count)
   if not list then return end
   local last = { step = step, predicted = predicted[1] and json.list(predicted) }
   if best then
@@ -159,10 +191,11 @@ local function draw(self, step, best, board)
     end
     self.best = last
   end
-  replace(self.dir .. "/samples.json", json.encode {
+  self.about = {
     classes = self.classes and json.list(self.classes), samples = json.list(list), labels = labels and json.list(labels),
     last = last, best = self.best,
-  } .. "\n")
+  }
+  replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")
   if board then (labels and tell_masks or tell_classes)(self, board, step, list, predicted) end
   self.told = true
 end
@@ -182,6 +215,39 @@ function samples:draw(step, best, board)
   self:close()
   if tostring(why):find "unknown stage 'image_writer'" then why = "this build has no stage 'image_writer', which writes PNG" end
   core.log("warn", ("no pictures of samples: %s"):format(why))
+end
+
+-- The worst of EACH times as many samples, evenly spaced, with the weights of that file, after the run's last step: those of the
+-- least IoU, or of the largest loss.
+local function worst(self, weights, step)
+  local list, predicted, labels = run(self, weights, EACH * self.count)
+  if not list then return end
+  local by, order, kept, shown = labels and "iou" or "loss", {}, {}, {}
+  for i, s in ipairs(list) do
+    s.predicted = predicted[i]
+    if s[by] then order[#order + 1] = s end
+  end
+  table.sort(order, function(a, b)
+    if a[by] ~= b[by] then return (a[by] < b[by]) == (by == "iou") end
+    return a.name < b.name
+  end)
+  for i = 1, math.min(self.count, #order) do kept[i] = order[i] end
+  for _, s in ipairs(kept) do shown[s.name] = true end
+  for _, s in ipairs(self.about.samples) do shown[s.name] = true end
+  for _, s in ipairs(list) do
+    for _, kind in ipairs(not shown[s.name] and { "input", "truth", "last" } or {}) do
+      os.remove(("%s/%s-%s.png"):format(self.dir, kind, s.name))
+    end
+  end
+  self.about.worst = { step = step, by = by, of = #list, all = self.shown.data.length, samples = json.list(kept) }
+  replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")
+end
+
+-- Once, at the run's end, on the first rank. What goes wrong costs these pictures alone.
+function samples:worst(weights, step)
+  if self.off or not self.about or not self.small or not step or not ranks.first then return end
+  local ok, why = pcall(worst, self, weights, step)
+  if not ok then core.log("warn", ("no pictures of the worst samples: %s"):format(why)) end
 end
 
 function samples:close()

@@ -71,7 +71,7 @@ t.ok(cls.curves.top1 == nil and cls.curves.counted == nil)
 t.eq(report("one").steps, 1)
 
 -- Nothing is fetched, no script runs, and every mark that is opened is closed.
-local voids = { meta = true, br = true, img = true }
+local voids = { meta = true, br = true, img = true, wbr = true }
 local function check_page(name)
   local text = t.read(("%s/%s/report.html"):format(dir.path, name))
   t.ok(#text < 2e6 and not text:gsub("http://www%.w3%.org/2000/svg", ""):find "https?://" and not text:find "<script" and not text:find "<link")
@@ -92,6 +92,42 @@ for _, name in ipairs { "seg", "cls", "one" } do
   check_page(name)
 end
 t.match(check_page "seg", "<td>triangle</td>.*confusion")
+do -- one axis for all: from step 1 to the last, training and validation in one plot; the command, data, parameters, options
+  local text = check_page "seg"
+  local n = 0
+  for plot in text:gmatch '<svg class="plot".-</svg>' do
+    t.match(plot, '>1</text>.*>30</text>\n<text[^>]*>step<') -- its first and last marks
+    n = n + 1
+  end
+  t.ok(n >= 3, "plots: " .. n)
+  t.match(text, "<b>mean IoU</b>\n<i>.-training</i>\n<i>.-validation</i>\n</figcaption>")
+  t.eq(#seg.curves.iou, 30)
+  t.match(text, "<dt>command</dt>.->spcore</span>.->train_seg.lua</span>.->%-%-steps</span>.-<dt>data</dt><dd>shapes: 56 train, 8 val, 6 classes</dd>")
+  t.match(text, "<dt>parameters</dt><dd>[%d,]+: [%d,]+ trained, [%d,]+ frozen</dd>")
+  local options, rest = text:match "<h2>Options</h2>(.-)<details>(.*)"
+  t.match(options, "%-%-eval%-every</span> 10<.*%-%-steps</span> 30<")
+  t.ok(not options:find "%-%-seed" and rest:find "%-%-seed</span> 1<", "what is as usual is folded")
+  t.match(text, "<h3>The worst</h3>.-by their mean IoU with the last weights, among all 8 samples of the validation")
+end
+do -- several runs: what differs, curves in one plot, figures side by side
+  local code, out, err = run "report seg cls --json"
+  t.eq(code .. err, "0")
+  local told = json.decode(out)
+  local by = {}
+  for _, list in ipairs { told.differences, told.figures } do
+    for _, row in ipairs(list) do by[row.name] = row.values end
+  end
+  t.eq(by.script[1] .. by.script[2] .. by["--steps"][1] .. by["--steps"][2], "train_seg.luatrain_cls.lua3012")
+  t.eq(by["--out"], nil)
+  t.eq(by.steps[2], 12)
+  t.ok(by["last validation: mean IoU"][1] > 0 and by["last validation: accuracy"][2] >= 0)
+  code, out, err = run "report seg cls one"
+  t.eq(code .. err, "0")
+  t.match(out, "^ +seg +cls +one\n.*\n%-%-steps +30 +12 +1\n.*\nsteps +30 +12 +1\n.*\nseg/compare.html\n$")
+  os.rename(dir.path .. "/seg/compare.html", dir.path .. "/one/report.html")
+  t.match(check_page "one", "<h1>3 runs</h1>.*What differs.*%-%-steps.*<b>loss</b>\n<i>.-seg</i>\n<i>.-cls</i>\n<i>.-one</i>")
+  t.eq((run "report one --quiet"), 0)
+end
 local code, out, err = run "report seg/ --out page.html --quiet"
 t.eq(code .. out .. err, "0")
 t.ok(#t.read(dir.path .. "/page.html") > 1000)
@@ -135,7 +171,7 @@ os.remove(dir.path .. "/seg/summary.json")
 t.write(dir.path .. "/seg/metrics.jsonl", lines:match(("[^\n]*\n"):rep(20)) .. '{"epoch":0,"lo')
 seg = report "seg"
 t.eq(seg.state .. " " .. seg.steps, "cut short 20")
-t.match(seg.findings[1].text .. seg.findings[1].cure, "ended behind step 20 of 30%..*%-%-resume seg")
+t.match(seg.findings[1].text .. seg.findings[1].cure, "ended after step 20 of 30, and nothing says why.*%-%-resume seg")
 
 -- Under way: somebody holds the lock. The text of a name is no mark of the page.
 local sys = require "spcore.sys"
@@ -179,14 +215,45 @@ local good = made_up("good", falls)
 t.match(good, "^Stage 'encoder' is frozen, and nothing overlaps%.$")
 t.ok(math.abs(report("good").speed.median - 100) < 1e-6)
 t.match(made_up("flat", function() return 1.5 end), "The loss did not fall: 1.5 at the beginning, 1.5 at the end")
-t.match(made_up("odd", function(step) return step < 150 and 1 or 0 / 0 end), "The loss is not a number at the end")
+t.match(made_up("odd", function(step) return step < 150 and 1 or 0 / 0 end), "The loss is not a number from step 151 on")
+t.match(made_up("exploded", function(step) return step == 7 and 30 or 2 - step / 200 end),
+  "The loss exploded: 30 at step 8, 15 times that of the first step, 2")
+t.ok(not good:find "exploded")
+t.match(made_up("by_heart", function(step) return 2 / (1 + step) end, function(step)
+  return step % 20 == 19 and { eval = { loss = step < 60 and 1 - step / 100 or 0.4 + step / 200, n = 4 } } or {}
+end), "learns its training images by heart: since step 60 the loss of validations rose from 0.41 to 1.395")
+do -- classes: one is never found, one is not there; of counts of pixels and of samples
+  local function with(top1) -- the class ring is taken for disc always
+    return function(step)
+      return step == 199 and { eval = { n = 20, top1 = top1, topk = top1 and 20, counted = top1 and 20,
+        counts = { { 8, 2, 0, 0 }, { 1, 5, 0, 0 }, { 0, 4, 0, 0 }, { 0, 0, 0, 0 } } } } or {}
+    end
+  end
+  t.match(made_up("classes", falls, with(nil)), "1 of 4 classes is never found, IoU 0: 2%.\nThe validation has no pixel of 3%.")
+  local text = t.read(dir.path .. "/classes/report.html")
+  t.match(text, '<td>2</td>.->0.000</td>.-<td>1</td>.->0.417</td>.->0.588<.->0.455<.->0.833<.->30.00 %%<.-<td>0</td>.->0.727<.-<td>3</td>')
+  t.match(made_up("labels", falls, with(13)), "1 of 4 classes is never found, recall 0: 2%.\nThe validation has no sample of 3%.")
+  text = t.read(dir.path .. "/labels/report.html")
+  t.match(text, "<th>F1</th>.-<td>2</td>.->0.000<.->%-<.->0.000<.->4</td>.-<td>1</td>.->0.588<.->0.455<.->0.833<.->6</td>")
+end
+do -- why a run ended before its end
+  made_up("stopped", falls)
+  os.remove(dir.path .. "/stopped/summary.json")
+  t.write(dir.path .. "/stopped/stopped.json", '{"kind":"stop","why":"--max-time 20s","steps":200}')
+  local r = report "stopped"
+  t.eq(r.state, "stopped")
+  t.match(r.findings[1].text, "The run ended after step 200 of 200, by %-%-max%-time 20s%.")
+  t.write(dir.path .. "/stopped/stopped.json", '{"kind":"error","why":"x.lua:3: no","steps":200}')
+  t.match(report("stopped").findings[1].text, "ended after step 200 by an error: x.lua:3: no")
+end
 t.match(made_up("uneven", falls, function(step) return { wait = step % 200 < 60 and 0.03 or 0.01 } end), "The speed is uneven")
 local validated = made_up("late", falls, function(step)
   if step % 50 ~= 49 then return { wait = step % 50 == 0 and 2 or 0.01 } end
   return { eval = { iou = step == 49 and 0.9 or 0.5, n = 4 } }
 end)
 t.match(validated, "Validations took %d+ %% of the time")
-t.match(validated, "The best iou, 0.9, was at step 49; at the end it was 0.5")
+t.match(validated, "The best mean IoU, 0.9000, was at step 50; at the end it is 0.5000")
+t.match(json.encode(report("late").findings), "%-%-checkpoint%-every keeps the weights") -- there is no best.safetensors
 
 -- Ranks: of a GPU what lane comm takes may have something beside it, who is slow is slow.
 local function of_ranks(ms)
@@ -205,7 +272,9 @@ local function refused(line, pattern)
   t.one_line(words, pattern)
 end
 refused("report", "the folder of a run is wanted")
-refused("report a b", "one run at a time")
+refused("report cls seg --follow", "%-%-follow: goes with one run")
+refused("report cls cls/", "cls is named twice")
+refused("report cls nosuch", "nosuch/settings.json: No such file")
 refused("report nosuch", "nosuch/settings.json: No such file")
 refused("report cls --trace nosuch.json", "nosuch.json: No such file")
 refused("report cls --trace seg/settings.json", "seg/settings.json: this is no trace")

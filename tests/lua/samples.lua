@@ -77,7 +77,9 @@ local cls = "train_cls.lua --steps 20 --eval-every 10 --size 32 --batch 4 --samp
 train(cls .. "--out cls")
 told = json.read(file "cls/samples/samples.json")
 t.eq(#told.samples, 4)
-t.eq((run "run predict_cls.lua --weights cls --device cpu --quiet --out p.json cls/samples/input-*.png"), 0)
+local inputs = {}
+for i, s in ipairs(told.samples) do inputs[i] = ("cls/samples/input-%s.png"):format(s.name) end
+t.eq((run("run predict_cls.lua --weights cls --device cpu --quiet --out p.json " .. table.concat(inputs, " "))), 0)
 for i, image in ipairs(json.read(file "p.json").images) do
   local p = told.last.predicted[i]
   t.eq(told.classes[p.class + 1], image.name)
@@ -107,9 +109,26 @@ local function page(name, wanted)
 end
 local function count(text, pattern) return select(2, text:gsub(pattern, "")) end
 local text = page "seg"
-t.eq(count(text, '<img class="sharp" src="data:image/png;base64,[%w+/]+=*" alt="'), 3 * (summary.best.step == 23 and 3 or 4))
-t.match(text, '<s style="background:#000000"></s>ground<')
-t.match(text, '<s style="background:#800000"></s>disc<') -- as in VOC's pictures
+-- Labels lie over their picture: two or three of the evenly spaced, two of the worst.
+t.eq(count(text, '<img class="sharp" src="data:image/png;base64,[%w+/]+=*" alt="'), 3 * (summary.best.step == 23 and 2 or 3) + 3 * 2)
+t.eq(count(text, '<figure style="%-%-p:url%(data:image/png;base64,[%w+/]+=*%)">'), 6)
+t.match(text, '<s><b style="background:transparent"></b></s>ground<') -- it tints nothing
+t.match(text, '<s><b style="background:#800000"></b></s>disc<') -- as in VOC's pictures
+told = json.read(file "seg/samples/samples.json")
+t.eq(("%s %d %d %d"):format(told.worst.by, told.worst.of, told.worst.all, told.worst.step), "iou 8 8 23")
+for i = 2, 3 do t.ok(told.worst.samples[i - 1].iou <= told.worst.samples[i].iou, "the worst first") end
+do -- each of the 8 alone, the least IoU of them is the first
+  local least = math.huge
+  for _, s in ipairs(told.samples) do least = math.min(least, s.iou) end
+  t.ok(told.worst.samples[1].iou <= least)
+  local kept = {}
+  for _, list in ipairs { told.samples, told.worst.samples } do
+    for _, s in ipairs(list) do kept[s.name] = true end
+  end
+  for _, name in ipairs(sys.list(file "seg/samples")) do
+    t.ok(kept[name:match "^input%-(%d+)"] or not name:find "^input", name .. ": a candidate's picture that nobody shows")
+  end
+end
 -- What a browser decodes is the file.
 local letters = {}
 for i, c in ("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):gmatch "()(.)" do letters[c] = i - 1 end
@@ -119,9 +138,19 @@ for c in text:match('base64,([^"]+)" alt="sample 0: truth"'):gmatch "[^=]" do
 end
 local bytes = {}
 for i = 1, #bits - 7, 8 do bytes[#bytes + 1] = string.char(tonumber(table.concat(bits, "", i, i + 7), 2)) end
-t.ok(table.concat(bytes) == t.read(file "seg/samples/truth-00000.png"), "the picture in the page")
+-- What has no tint is as glass in it; all else is the file's.
+local seen = table.concat(bytes)
+local glass = seen:find("tRNS", 1, true)
+t.eq(seen:byte(glass + 4), 0)
+t.eq(seen:byte(glass + 5), 255)
+local length = (">I4"):unpack(seen, glass - 4)
+t.ok(seen:sub(1, glass - 5) .. seen:sub(glass + 8 + length) == t.read(file "seg/samples/truth-00000.png"), "the picture in the page")
 
-t.match(page "cls", "sample 0: %w+</figcaption>.*step 19[%w, ]*: %w+, [01]%.%d%d</figcaption>")
+t.match(page "cls", "by their loss.*sample 0<br>true: %w+, loss [%d.e+-]+</figcaption>.*predicted at step 20[%w, ]*: %w+, [01]%.%d%d</figcaption>")
+do
+  local list = json.read(file "cls/samples/samples.json").worst.samples
+  for i = 2, #list do t.ok(list[i - 1].loss >= list[i].loss, "the worst first") end
+end
 t.eq(count(page "bare", "Samples of the validation"), 0)
 
 
@@ -136,11 +165,11 @@ held:close()
 
 -- A file that is gone, too large, or none of ours.
 os.remove(file "seg/samples/last-00002.png")
-t.match(page "seg", "1 more lack a file in <code>seg/samples</code>")
+t.match(page "seg", "[12] more lacks? a file in <code>seg/samples</code>")
 t.write(file "large/samples/input-00000.png", t.read(file "large/samples/input-00000.png") .. ("x"):rep(1200000))
 text = page "large"
-t.match(text, "1 more would make this page too large; they are in <code>large/samples</code>")
-t.ok(#text < 2e6)
+t.match(text, "2 more would make this page too large; they are in <code>large/samples</code>")
+t.ok(#text < 2e6) -- it is among the worst, too
 for _, bad in ipairs {
   "{", "[]", '{"samples":[{"name":"../../x"}],"labels":[0],"last":{"step":1}}', '{"samples":[{"name":"1"}],"last":{"step":1}}',
 } do
@@ -183,7 +212,7 @@ train "toy.lua --out toy"
 told = json.read(file "toy/samples/samples.json")
 t.eq(#told.last.predicted, 3) -- as many as there are
 t.eq(told.last.predicted[1].probability, nil)
-t.match(page "toy", "sample 0: %d</figcaption>.*: 0, not a number</figcaption>")
+t.match(page "toy", "sample 0<br>true: %d</figcaption>.*: 0, not a number</figcaption>")
 code, _, err = run "run toy.lua --device cpu --fails --out fails"
 t.eq(code, 0, err)
 t.one_line(err, "no pictures of samples: .*nothing is wired")

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- spcore report: a run's folder as one page.
+-- spcore report: a run's folder as one page, or several runs side by side.
 local sp = require "spcore"
+local compare = require "spcore.report.compare"
 local files = require "spcore.files"
 local findings = require "spcore.report.findings"
 local page = require "spcore.report.page"
@@ -10,17 +11,21 @@ local sys = require "spcore.sys"
 local trace = require "spcore.report.trace"
 
 local opt = sp.args({
-  out = { "", "file to write", value = "FILE", default = "RUN/report.html" },
+  out = { "", "file to write", value = "FILE", default = "RUN/report.html; of several runs compare.html in the first one's folder" },
   trace = { "", "trace of the run, for stages, overlap and a timeline", default = "what the run was given as --trace" },
   json = { false, "print the figures and the findings as one JSON document, and write no page" },
   follow = { false, "write it again each 10 seconds while the run is under way; the page reads itself again" },
 }, {
-  rest = "RUN", doc = "Writes what a run's folder says as one page: curves, speed, classes, memory, settings, findings.",
+  rest = "RUN...", doc = "Writes what a run's folder says as one page: findings, curves, classes, samples, speed, memory, options. "
+    .. "Of several runs: what differs between them, their curves in one plot, figures side by side.",
   only = { "debug", "quiet" },
 })
 
-if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "the folder of a run is wanted" or "one run at a time") end
+if #opt.rest == 0 then sp.usage "the folder of a run is wanted; several are compared" end
 if opt.json and (opt.follow or opt.out ~= "") then sp.usage "--json: goes with neither --out nor --follow" end
+
+if #opt.rest > 1 and opt.follow then sp.usage "--follow: goes with one run" end
+if #opt.rest > 1 and opt.trace ~= "" then sp.usage "--trace: goes with one run" end
 
 local EACH = 10 -- seconds
 
@@ -53,6 +58,45 @@ local function write(path, text)
   error(why, 0)
 end
 
+local function check_file(path)
+  if sys.kind(path) == "dir" then
+    sp.usage("%s is a folder; --out names a file, such as %s/report.html", path, path:gsub("/+$", ""))
+  end
+end
+
+-- Several: the same from each, then beside each other.
+local function compare_runs()
+  local runs, seen = {}, {}
+  for i, dir in ipairs(opt.rest) do
+    local run, why = read.run(dir)
+    if not run then sp.fail(why) end
+    if seen[run.dir] then sp.usage("%s is named twice", run.dir) end
+    runs[i], seen[run.dir] = run, true
+  end
+  if opt.json then
+    local told = { runs = sp.json.list {}, differences = sp.json.list(compare.differences(runs)),
+      figures = sp.json.list(compare.figures(runs)) }
+    for i, run in ipairs(runs) do told.runs[i] = run.dir end
+    for _, list in ipairs { told.differences, told.figures } do
+      for _, one in ipairs(list) do
+        for i = 1, #runs do
+          if one.values[i] == nil then one.values[i] = 0 / 0 end -- null
+        end
+        one.values, one.words = sp.json.list(one.values), nil
+      end
+    end
+    print(sp.json.encode(told))
+    return
+  end
+  local path = opt.out ~= "" and opt.out or runs[1].dir .. "/compare.html"
+  check_file(path)
+  write(path, compare.page(runs))
+  if sys.is_stdout(path) then return end
+  sp.print("%s", compare.table(runs))
+  sp.print("%s", path)
+end
+
+if #opt.rest > 1 then return compare_runs() end
 local run, found = read_run()
 if opt.json then
   local curves = {}
@@ -69,14 +113,14 @@ if opt.json then
 end
 
 local path = opt.out ~= "" and opt.out or run.dir .. "/report.html"
-if sys.kind(path) == "dir" then sp.usage("%s is a folder; --out names a file, such as %s/report.html", path, path:gsub("/+$", "")) end
+check_file(path)
 repeat
   local again = opt.follow and run.state == "under way"
-  write(path, page(run, found, again and EACH))
+  write(path, page.of(run, found, again and EACH))
   if again then sys.sleep(EACH) end -- which a signal ends
   if again and not sp.interrupted() then run, found = read_run() end
 until not again or sp.interrupted()
-if sp.interrupted() then write(path, page(run, found)) end -- which nobody writes again
+if sp.interrupted() then write(path, page.of(run, found)) end -- which nobody writes again
 if sys.is_stdout(path) then return end -- the page alone
 sp.print("%s: %s, %d step%s, %d finding%s", path, run.state, run.steps, run.steps == 1 and "" or "s", #found,
   #found == 1 and "" or "s")

@@ -1,5 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- What a run's figures say, in words, each with what to do.
+local classes = require "spcore.report.classes"
+local sys = require "spcore.sys"
+local w = require "spcore.report.words"
 local words = require "spcore.words"
 
 local findings = {}
@@ -14,10 +17,29 @@ local function mean(points, from, to)
   return n > 0 and sum / n or nil
 end
 
+local function resume_of(run)
+  if run.settings.options.checkpoint_every then
+    return ("Resume it: spcore run %s --resume %s"):format(run.settings.script, run.dir)
+  end
+  return "Look at what the run printed."
+end
+
 local function of_state(run, add)
   if run.state == "cut short" then
-    add("bad", ("The run ended behind step %d of %d."):format(run.steps, run.planned), run.settings.options.checkpoint_every and
-      ("Go on with: spcore run %s --resume %s"):format(run.settings.script, run.dir) or "Look at what the run printed.")
+    add("bad", ("The run ended after step %d of %d, and nothing says why: it was killed, or the machine went down."):format(run.steps,
+      run.planned), resume_of(run))
+  end
+  local stopped = run.stopped
+  if stopped and stopped.kind == "error" then
+    add("bad", ("The run ended after step %d by an error: %s"):format(stopped.steps, stopped.why), resume_of(run))
+  elseif stopped then
+    add("note", ("The run ended after step %d%s, by %s."):format(stopped.steps, run.planned and " of " .. run.planned or "",
+      stopped.why), resume_of(run))
+  end
+  local early = run.summary and run.summary.stopped_early
+  if type(early) == "table" and type(early.step) == "number" then
+    add("note", ("The run ended early, at step %d: %s validations were no better than the best one."):format(early.step + 1,
+      w.figure(early.validations)), "--patience asked for it; with more patience it would have gone on.")
   end
   if run.steps == 0 then add("bad", "No step is in metrics.jsonl.", "Look at what the run printed.") end
   if run.steps > 0 and run.steps < 50 then
@@ -29,11 +51,23 @@ end
 local function of_loss(run, add)
   local loss = run.curves.loss
   if not loss then return end
+  local begun, most, at, lost = loss[1][2], -math.huge, nil, nil
+  for _, p in ipairs(loss) do
+    if p[2] ~= p[2] then lost = lost or p[1]
+    elseif p[2] > most then most, at = p[2], p[1] end
+  end
+  local lr = run.settings.options.lr
+  local smaller = ("Take a smaller --lr%s."):format(type(lr) == "number" and (", such as %.2g instead of %.4g"):format(lr / 10, lr) or "")
+  if lost then add("bad", ("The loss is not a number from step %d on."):format(lost + 1), smaller) end
+  if begun == begun and begun > 0 and most > 5 * begun then
+    add("bad", ("The loss exploded: %s at step %d, %.0f times that of the first step, %s."):format(w.figure(most), at + 1,
+      most / begun, w.figure(begun)), smaller)
+  end
   local part = math.max(1, #loss // 10)
   local first, last = mean(loss, 1, part), mean(loss, #loss - part + 1, #loss)
-  if run.summary and type(run.summary.loss) ~= "number" or last == nil then
+  if not lost and run.summary and type(run.summary.loss) ~= "number" or last == nil and not lost then
     add("bad", "The loss is not a number at the end.", "Take a smaller --lr, or look for labels and images that are wrong.")
-  elseif #loss >= 50 and last >= first then
+  elseif #loss >= 50 and first and last and last >= first then
     add("bad", ("The loss did not fall: %.4g at the beginning, %.4g at the end."):format(first, last),
       "Try another --lr; see whether images and labels belong together: spcore data DIR --check.")
   end
@@ -46,12 +80,54 @@ local function of_validations(run, add)
     add("note", ("Validations took %s of the time."):format(percent(run.pauses, run.seconds)),
       "A larger --eval-every makes them rarer.")
   end
-  if not curve or #curve < 4 or type(best.value) ~= "number" then return end
+  if not curve or #curve < 2 or type(best.value) ~= "number" then return end
   local last = curve[#curve]
   local worse = math.abs(last[2] - best.value) / math.max(1e-12, math.abs(best.value))
-  if best.step < 0.7 * last[1] and worse > 0.02 then
-    add("note", ("The best %s, %.4g, was at step %d; at the end it was %.4g."):format(best.metric, best.value, best.step,
-      last[2]), "best.safetensors has those weights; --patience N ends such a run early.")
+  if best.step < last[1] and worse > 0.01 then
+    add("note", ("The best %s, %s, was at step %d; at the end it is %s."):format(w.name(best.metric), w.metric(best.metric, best.value),
+      best.step + 1, w.metric(best.metric, last[2])), sys.there(run.dir .. "/best.safetensors")
+      and "best.safetensors has those weights: predict with --best. --patience N ends such a run early."
+      or "--checkpoint-every keeps the weights of the best validation; --patience N ends such a run early.")
+  end
+end
+
+-- Validation gets worse while training still gets better.
+local function of_overfitting(run, add)
+  local train, val = run.curves.loss, run.validations.loss
+  if not train or not val or #val < 4 then return end
+  local at, least = 1, math.huge
+  for i, p in ipairs(val) do
+    if p[2] < least then at, least = i, p[2] end
+  end
+  local last = val[#val]
+  local before, part = {}, math.max(1, #train // 10)
+  for _, p in ipairs(train) do
+    if p[1] <= val[at][1] then before[#before + 1] = p end
+  end
+  local then_loss, now = mean(before, #before - part + 1, #before), mean(train, #train - part + 1, #train)
+  if at < #val - 1 and least > 0 and last[2] > 1.1 * least and then_loss and now and now < then_loss then
+    add("note", ("The network learns its training images by heart: since step %d the loss of validations rose from %s to %s, while "
+      .. "that of the training fell from %s to %s."):format(val[at][1] + 1, w.figure(least), w.figure(last[2]), w.figure(then_loss),
+      w.figure(now)), "More images, augmentation, --dropout or a smaller network help; --patience N ends such a run.")
+  end
+end
+
+-- Classes that are never found, and those that the validation has none of.
+local function of_classes(run, add)
+  local list = classes.of(run)
+  local never, absent = {}, {}
+  for _, c in ipairs(list or {}) do
+    if c.support == 0 then absent[#absent + 1] = c.name
+    elseif c.recall == 0 then never[#never + 1] = c.name end
+  end
+  if #never > 0 then
+    local what = list.by == "f1" and "recall" or "IoU"
+    add("bad", ("%s of %d classes %s never found, %s 0: %s."):format(#never, #list, #never == 1 and "is" or "are", what,
+      w.some(never, 6)), "Train longer; see how rare they are, and whether their labels are right: spcore data DIR --check.")
+  end
+  if #absent > 0 then
+    add("note", ("The validation has no %s of %s."):format(list.by == "f1" and "sample" or "pixel", w.some(absent, 6)),
+      "Nothing is known of them: put samples of them into the validation, or take their names out.")
   end
 end
 
@@ -122,6 +198,8 @@ function findings.of(run)
   of_state(run, add)
   of_loss(run, add)
   of_validations(run, add)
+  of_overfitting(run, add)
+  of_classes(run, add)
   of_speed(run, add)
   of_ranks(run, add)
   of_overlap(run, add)

@@ -1,87 +1,58 @@
 -- SPDX-License-Identifier: MIT
 -- A run's report as one page of HTML, with its pictures in it: nothing is fetched, and no script runs.
-local mean_iou = require "spcore.iou"
-local look = require "spcore.look"
+local classes = require "spcore.report.classes"
 local plot = require "spcore.plot"
+local style = require "spcore.report.style"
 local timeline = require "spcore.timeline"
+local w = require "spcore.report.words"
 local words = require "spcore.words"
 
-local style = look.variables() .. [[
-:root { color-scheme: light dark; }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
-main { max-width: 1180px; margin: 0 auto; padding: 20px 16px 48px; }
-h1 { font-size: 22px; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 17px; margin: 32px 0 10px; }
-p { margin: 6px 0; } .dim { color: var(--dim); } code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
-.state { display: inline-block; border: 1px solid var(--rule); border-radius: 10px; padding: 0 9px; font-size: 13px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 10px; margin-top: 16px; }
-.tile { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 8px 12px; }
-.tile b { display: block; font-size: 19px; font-variant-numeric: tabular-nums; } .tile span { color: var(--dim); font-size: 13px; }
-.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(340px, 100%), 1fr)); gap: 14px; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 8px 8px 4px; }
-figcaption { font-size: 13px; padding: 0 4px 4px; } figcaption i { font-style: normal; color: var(--dim); margin-left: 10px; }
-figcaption s { display: inline-block; width: 14px; height: 3px; border-radius: 2px; margin: 0 5px 3px 0; vertical-align: middle; }
-svg.plot { display: block; width: 100%; height: auto; } .mark { fill: var(--dim); font: 11px system-ui, sans-serif; }
-.grid { stroke: var(--rule); stroke-width: 1; } .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
-.band { opacity: .2; } .scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 14px; } td, th { padding: 3px 12px 3px 0; text-align: left; vertical-align: top; }
-tr + tr td { border-top: 1px solid var(--rule); } th { color: var(--dim); font-weight: 500; }
-td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; } .bars td:first-child { white-space: nowrap; } td.wrap { overflow-wrap: anywhere; }
-.bars td:nth-child(2) { width: 100%; min-width: 120px; } .bar { background: var(--line0); height: 10px; border-radius: 3px; margin-top: 6px; }
-.matrix td { text-align: center; padding: 4px 7px; border: 1px solid var(--rule); font-variant-numeric: tabular-nums; }
-.matrix th { padding: 4px 7px; } ul.findings { list-style: none; padding: 0; margin: 0; }
-ul.findings li { border-left: 4px solid var(--line1); background: var(--card); padding: 7px 12px; margin: 8px 0; border-radius: 0 6px 6px 0; }
-.options { display: grid; grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); gap: 2px 16px; font-size: 14px; }
-.legend i { font-style: normal; margin-right: 14px; display: inline-block; }
-.legend s { display: inline-block; width: 12px; height: 12px; border: 1px solid var(--rule); margin-right: 5px; }
-.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(350px, 100%), 1fr)); gap: 14px; }
-.samples.single { grid-template-columns: repeat(auto-fill, minmax(140px, 1fr)); }
-.shots { display: grid; grid-template-columns: repeat(auto-fit, minmax(80px, 1fr)); gap: 8px; }
-.shots span { display: block; margin-top: 3px; font-size: 12px; line-height: 1.3; color: var(--dim); } img.sharp { image-rendering: pixelated; }
-.shots img { display: block; width: 100%; height: auto; border-radius: 3px; }
-.wrong { color: var(--bad); } .samples div, .samples figcaption { overflow-wrap: anywhere; }
-.options div { overflow-wrap: anywhere; } ul.findings li.bad { border-color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
-.scroll > svg { max-width: max(100%, 640px); height: auto; }
-@media (max-width: 600px) {
-  .bars td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 120px; }
-  .bars td:nth-child(2) { min-width: 50px; } .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
-}
-]]
-
 local e = plot.escape
-
-local function bytes(v)
-  local units, i = { "B", "KiB", "MiB", "GiB", "TiB" }, 1
-  while v >= 1024 and units[i + 1] do v, i = v / 1024, i + 1 end
-  return (i == 1 and "%d %s" or "%.1f %s"):format(v, units[i])
-end
-
-local function duration(seconds)
-  if seconds < 60 then return ("%.1f s"):format(seconds) end
-  local m = seconds // 60
-  if m < 60 then return ("%d min %d s"):format(m, seconds % 60 // 1) end
-  return ("%d h %d min"):format(m // 60, m % 60)
-end
-
-local function figure(v) return type(v) == "number" and v == v and ("%.4g"):format(v) or "-" end
+local page = {}
 
 -- ---- parts ----
 
+-- A command whose words stay whole, unless one is too long for a line.
+function page.command(text)
+  return (text:gsub("%S+", function(word) return #word < 40 and ('<span class="word">%s</span>'):format(e(word)) or e(word) end))
+end
+
+-- A path that breaks behind its marks.
+local function path_of(text) return (e(text):gsub("[/_.]", "%0<wbr>")) end
+
+-- What it was, in lines: the command, the data, the network, the machine.
 local function put_head(put, run)
   local s = run.settings
   put('<h1>%s</h1><p><span class="state">%s</span> <code>%s</code></p>', e(s.script), e(run.state), e(run.dir))
-  put('<p class="dim">%s, %s, capture %s, strategy %s, seed %s, spcore %s, begun %s%s</p>', e(s.device), e(s.precision),
-    e(s.capture), e(s.strategy), e(s.seed), e(s.spcore), e(s.date),
-    run.resumed > 0 and (", gone on with %d time%s"):format(run.resumed, run.resumed == 1 and "" or "s") or "")
+  put '<dl class="about">'
+  local function line(what, text) put("<dt>%s</dt><dd>%s</dd>", what, text) end
+  if s.command then line("command", ("<code>%s</code>"):format(page.command(s.command))) end
+  local from = type(s.options.data) == "string" and s.options.data or nil
+  if s.data or from then line("data", e((from and from .. (s.data and ": " or "") or "") .. (s.data or ""))) end
+  local p = s.parameters
+  if p then
+    line("parameters", ("%s%s"):format(w.count(p.total), p.frozen > 0
+      and (": %s trained, %s frozen"):format(w.count(p.trained), w.count(p.frozen)) or ", all trained"))
+  end
+  line("machine", e(("%s, %s%s, strategy %s, %s threads"):format(s.device, s.precision,
+    s.capture ~= "off" and ", capture " .. tostring(s.capture) or "", s.strategy, s.threads)))
+  line("begun", e(("%s, seed %s, spcore %s%s"):format(s.date, s.seed, s.spcore, run.resumed > 0
+    and (", resumed %s"):format(run.resumed == 1 and "once" or run.resumed .. " times") or "")))
+  put "</dl>"
 end
 
 local function put_tiles(put, run)
-  local function tile(value, words) put('<div class="tile"><b>%s</b><span>%s</span></div>', e(value), e(words)) end
+  local function tile(value, about) put('<div class="tile"><b>%s</b><span>%s</span></div>', e(value), e(about)) end
   put '<div class="tiles">'
-  tile(run.planned and ("%d of %d"):format(run.steps, run.planned) or run.steps, "steps")
+  tile(w.count(run.steps), run.planned and run.planned ~= run.steps and ("of %s steps"):format(w.count(run.planned)) or "steps")
+  local best = run.summary and run.summary.best
+  if best then tile(w.metric(best.metric, best.value), ("best %s, at step %d"):format(w.name(best.metric), best.step + 1)) end
+  local loss = run.curves.loss
+  if loss then tile(w.figure(loss[#loss][2]), "last loss") end
   if run.speed.median then
-    tile(("%.4g"):format(run.speed.median), ("steps/s; 80 %% of the run: %.4g to %.4g"):format(run.speed.low, run.speed.high))
-    if run.batch then tile(("%.4g"):format(run.speed.median * run.batch), ("images/s, %d a step"):format(run.batch)) end
+    tile(w.rate(run.speed.median), ("steps/s; four fifths of the run between %s and %s"):format(w.rate(run.speed.low),
+      w.rate(run.speed.high)))
+    if run.batch then tile(w.rate(run.speed.median * run.batch), ("images/s, %d a step"):format(run.batch)) end
   end
   local slowest = run.slowest
   if slowest then
@@ -89,13 +60,9 @@ local function put_tiles(put, run)
     tile(("%.0f %%"):format(100 * slowest.comm), tostring(run.settings.device):find "^cuda" and
       "of the time lane comm is at work" or "of the time ranks wait for each other")
   end
-  tile(duration(run.summary and run.summary.seconds or run.seconds), "in all")
-  local loss = run.curves.loss
-  if loss then tile(figure(loss[#loss][2]), "last loss") end
-  local best = run.summary and run.summary.best
-  if best then tile(figure(best.value), ("best %s, at step %d"):format(best.metric, best.step)) end
+  tile(w.duration(run.summary and run.summary.seconds or run.seconds), "in all")
   local memory = run.settings.memory
-  if memory and memory.total then tile(bytes(memory.total), "memory") end
+  if memory and memory.total then tile(w.bytes(memory.total), "memory") end
   put "</div>"
 end
 
@@ -107,13 +74,12 @@ local function put_findings(put, list)
   put "</ul>"
 end
 
-local names = { lr = "learning rate", iou = "mean IoU" }
 local first = { loss = 1, accuracy = 2, iou = 2, ["accuracy among k"] = 3, lr = 9 }
 
 -- The loss, then what is judged by, then the rest by name, the learning rate last.
-local function in_order(run)
+function page.in_order(...)
   local list, there = {}, {}
-  for _, from in ipairs { run.curves, run.validations } do
+  for _, from in ipairs { ... } do
     for _, name in ipairs(from) do
       if not there[name] then list[#list + 1] = name end
       there[name] = true
@@ -126,11 +92,18 @@ local function in_order(run)
   return list
 end
 
+-- A curve as people count its steps, in at most 100 places.
+function page.points(curve)
+  local out = plot.thinned(curve, 100)
+  for _, p in ipairs(out) do p[1] = p[1] + 1 end
+  return out
+end
+
 -- A figure with what is drawn in it; series have names where there is more than one.
-local function put_plot(put, t)
+function page.put_plot(put, t)
   put('<figure><figcaption><b>%s</b>', e(t.title))
   for i, s in ipairs(#t.series > 1 and t.series or {}) do
-    put('<i><s style="background:var(--line%d)"></s>%s</i>', (s.colour or i - 1) % 6, e(s.name))
+    if s.name then put('<i><span class="key" style="background:var(--line%d)"></span>%s</i>', (s.colour or i - 1) % 6, e(s.name)) end
   end
   put "</figcaption>"
   put("%s", plot.lines(t))
@@ -139,59 +112,79 @@ end
 
 local function put_curves(put, run)
   put '<h2>Curves</h2><div class="plots">'
-  for _, name in ipairs(in_order(run)) do
+  local last = math.max(run.steps, 1)
+  for _, name in ipairs(page.in_order(run.curves, run.validations)) do
     local series, train, val = {}, run.curves[name], run.validations[name]
-    if train then series[#series + 1] = { name = "training", points = plot.thinned(train, 100), colour = 0 } end
-    if val then series[#series + 1] = { name = "validation", points = plot.thinned(val, 100), dots = #val <= 60, colour = 1 } end
-    put_plot(put, { title = names[name] or name, x = "step", series = series })
+    if train then series[#series + 1] = { name = "training", points = page.points(train), colour = 0 } end
+    if val then series[#series + 1] = { name = "validation", points = page.points(val), dots = #val <= 60, colour = 1 } end
+    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series })
   end
   if #run.rate > 0 then
-    put_plot(put, { title = "steps/s, without the pauses of validations", x = "step", zero = true,
-      series = { { name = "steps/s", points = run.rate, colour = 2 } } })
+    page.put_plot(put, { title = "steps/s, without the pauses of validations", x = "step", zero = true, from = 1, to = last,
+      series = { { name = "steps/s", points = page.points(run.rate), colour = 2 } } })
   end
   put "</div>"
 end
 
-local function put_card(put, card)
-  put('<figure><figcaption>sample %s%s</figcaption><div class="shots">', e(card.name), card.truth and ": " .. e(card.truth) or "")
-  for _, s in ipairs(card.shots) do
-    local words = #card.shots > 1 and s.words or ""
-    put('<div><img class="%s" src="%s" alt="%s"><span>%s</span></div>', s.sharp and "sharp" or "", s.uri,
-      e(("sample %s: %s"):format(card.name, s.words)), e(words))
+-- A picture, or labels over that of the card.
+local function put_shot(put, card, s, about)
+  local class = s.sharp and "sharp" or ""
+  local alt = e(("sample %s: %s"):format(card.name, s.words))
+  if s.over then
+    put('<div><div class="shot %s" style="aspect-ratio:%s"><img class="%s" src="%s" alt="%s"></div><span>%s</span></div>', class,
+      card.aspect, class, s.over, alt, e(about))
+  else
+    put('<div><div class="shot %s" style="aspect-ratio:%s" role="img" aria-label="%s"></div><span>%s</span></div>', class,
+      card.aspect, alt, e(about))
   end
+end
+
+local function put_card(put, card)
+  put('<figure style="--p:url(%s)">', card.uri)
+  put('<figcaption>%s%s</figcaption><div class="shots">',
+    card.file and ('<span class="file">%s</span>'):format(path_of(card.file)) or "sample " .. e(card.name),
+    card.note and "<br>" .. e(card.note) or "")
+  for _, s in ipairs(card.shots) do put_shot(put, card, s, #card.shots > 1 and s.words or "") end
   put "</div>"
   for _, g in ipairs(card.guesses) do put('<figcaption class="%s">%s</figcaption>', g.right and "" or "wrong", e(g.words)) end
   put "</figure>"
+end
+
+local function put_cards(put, run, cards)
+  put('<div class="samples%s">', run.samples.told.labels and "" or " single")
+  for _, card in ipairs(cards) do put_card(put, card) end
+  put "</div>"
 end
 
 local function put_samples(put, run)
   local t = run.samples
   if not t then return end
   put '<h2>Samples of the validation</h2><p class="legend">'
-  for _, l in ipairs(t.legend) do put('<i><s style="background:%s"></s>%s</i>', l.colour, e(l.name)) end
-  put('</p><div class="samples%s">', t.told.labels and "" or " single")
-  for _, card in ipairs(t.cards) do put_card(put, card) end
-  put "</div>"
+  for _, l in ipairs(t.legend) do put('<i><s><b style="background:%s"></b></s>%s</i>', l.colour, e(l.name)) end
+  put "</p>"
+  local bad = t.told.worst
+  if bad and #t.worst > 0 then
+    put("<h3>The worst</h3><p class=\"dim\">by their %s with the last weights, among %s</p>",
+      bad.by == "iou" and "mean IoU" or "loss", bad.of == bad.all and ("all %d samples of the validation"):format(bad.all)
+      or ("%d evenly spaced samples of %d"):format(bad.of, bad.all))
+    put_cards(put, run, t.worst)
+    put "<h3>Evenly spaced</h3>"
+  end
+  put_cards(put, run, t.cards)
   if t.left_out > 0 then
     put('<p class="dim">%d more would make this page too large; they are in <code>%s/samples</code></p>', t.left_out, e(run.dir))
   end
-  if t.missing > 0 then put('<p class="dim">%d more lack a file in <code>%s/samples</code></p>', t.missing, e(run.dir)) end
+  if t.missing > 0 then put('<p class="dim">%d more lack%s a file in <code>%s/samples</code></p>', t.missing,
+    t.missing == 1 and "s" or "", e(run.dir)) end
 end
 
-local function class_names(run, n)
-  local model, out = run.settings.model, {}
-  for i = 1, n do out[i] = model and model.class_names and model.class_names[i] or tostring(i - 1) end
-  return out
-end
-
-local function put_matrix(put, counts, classes)
-  put '<div class="scroll"><table class="matrix"><tr><th>is \\ taken for</th>'
-  for _, name in ipairs(classes) do put("<th>%s</th>", e(name)) end
-  put "</tr>"
+local function put_matrix(put, counts, list)
+  put('<div class="scroll"><table class="matrix%s"><thead><tr><th>true \\ predicted</th>', #list > 5 and " many" or "")
+  for _, c in ipairs(list) do put("<th>%s</th>", e(c.name)) end
+  put "</tr></thead>"
   for i, row in ipairs(counts) do
-    local all = 0
-    for _, v in ipairs(row) do all = all + v end
-    put("<tr><th>%s</th>", e(classes[i]))
+    local all = list[i].support
+    put("<tr><th>%s</th>", e(list[i].name))
     for k, v in ipairs(row) do
       local share = all > 0 and v / all or 0
       put('<td style="background:color-mix(in srgb, var(--line%d) %.0f%%, transparent)">%s</td>', i == k and 2 or 3, share * 60,
@@ -199,37 +192,29 @@ local function put_matrix(put, counts, classes)
     end
     put "</tr>"
   end
-  put '</table></div><p class="dim">per cent of each row, of the last validation</p>'
-end
-
--- Whether a metric called so is what stage `confusion` counts.
-local function is_confusion(counts)
-  if type(counts) ~= "table" or #counts == 0 then return false end
-  for i = 1, #counts do
-    local row = counts[i]
-    if type(row) ~= "table" or #row ~= #counts then return false end
-    for k = 1, #row do
-      if type(row[k]) ~= "number" then return false end
-    end
-  end
-  return true
+  put '</table></div><p class="dim">per cent of each row</p>'
 end
 
 local function put_classes(put, run)
-  local counts = run.evaluation and run.evaluation.counts
-  if not is_confusion(counts) then return end
-  local classes, _, per_class = class_names(run, #counts), mean_iou(counts)
-  put "<h2>Classes</h2>"
-  put '<div class="scroll"><table class="bars"><tr><th>class</th><th>IoU of the last validation</th><th></th></tr>'
-  for i, name in ipairs(classes) do
-    local v = per_class[i]
-    put('<tr><td>%s</td><td><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td></tr>', e(name),
+  local list = classes.of(run)
+  if not list then return end
+  local by_f1 = list.by == "f1"
+  put('<h2>Classes</h2><p class="dim">of the last validation, the worst first</p><div class="scroll"><table class="bars">')
+  put("<tr><th>class</th><th>%s</th><th></th>%s<th class=\"n\">precision</th><th class=\"n\">recall</th><th class=\"n\">%s</th></tr>",
+    by_f1 and "F1" or "IoU", by_f1 and "" or '<th class="n">F1</th>', by_f1 and "samples" or "pixels")
+  for _, c in ipairs(classes.worst_first(list)) do
+    local v = c[list.by]
+    put('<tr><td>%s</td><td class="bars-at"><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td>', e(c.name),
       100 * (v or 0), v and ("%.3f"):format(v) or "-")
+    if not by_f1 then put('<td class="n">%s</td>', c.f1 and ("%.3f"):format(c.f1) or "-") end
+    put('<td class="n">%s</td><td class="n">%s</td><td class="n">%s</td></tr>', c.precision and ("%.3f"):format(c.precision) or "-",
+      c.recall and ("%.3f"):format(c.recall) or "-",
+      by_f1 and w.count(c.support) or c.share and ("%.2f %%"):format(100 * c.share) or "-")
   end
   put "</table></div>"
-  if #counts <= 32 then
+  if #list <= 32 then
     put "<details open><summary>confusion</summary>"
-    put_matrix(put, counts, classes)
+    put_matrix(put, classes.counts(run), list)
     put "</details>"
   end
 end
@@ -256,8 +241,8 @@ local function put_trace(put, run)
   local most = t.calls[1] and math.max(t.calls[1].ms, 1e-9) or 1
   for i = 1, math.min(#t.calls, 40) do
     local c = t.calls[i]
-    put('<tr><td>%s</td><td><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td><td>%s</td></tr>', e(c.what),
-      100 * c.ms / most, e(timeline.ms(c.ms)), e(c.lane))
+    put('<tr><td>%s</td><td class="bars-at"><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td><td>%s</td></tr>',
+      e(c.what), 100 * c.ms / most, e(timeline.ms(c.ms)), e(c.lane))
   end
   put "</table></div>"
 end
@@ -266,50 +251,69 @@ local function put_memory(put, run)
   local memory = run.settings.memory
   if not memory or (memory.total or 0) == 0 then return end
   local kinds = {}
-  for kind in pairs(memory) do
-    if kind ~= "total" then kinds[#kinds + 1] = kind end
+  for kind, n in pairs(memory) do
+    if kind ~= "total" and n > 0 then kinds[#kinds + 1] = kind end
   end
   table.sort(kinds, function(a, b) return memory[a] > memory[b] or memory[a] == memory[b] and a < b end)
   put '<h2>Memory</h2><div class="scroll"><table class="bars">'
   for _, kind in ipairs(kinds) do
-    put('<tr><td>%s</td><td><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td></tr>', e(kind),
-      100 * memory[kind] / memory.total, e(bytes(memory[kind])))
+    put('<tr><td>%s</td><td class="bars-at"><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td></tr>', e(kind),
+      100 * memory[kind] / memory.total, e(w.bytes(memory[kind])))
   end
   put "</table></div>"
 end
 
-local function put_settings(put, run)
-  local keys = {}
-  for key in pairs(run.settings.options) do keys[#keys + 1] = key end
-  table.sort(keys)
-  put '<h2>Options</h2><div class="options">'
+local function put_options(put, run, keys)
+  put '<div class="options">'
   for _, key in ipairs(keys) do
-    local v = run.settings.options[key]
-    v = type(v) == "table" and table.concat(v, ", ") or type(v) == "number" and plot.number(v) or tostring(v)
-    put('<div><span class="dim">--%s</span> %s</div>', e((key:gsub("_", "-"))), e(v))
+    put('<div><span class="dim">--%s</span> %s</div>', e((key:gsub("_", "-"))), e(w.value(run.settings.options[key])))
   end
   put "</div>"
 end
 
--- refresh: seconds after which a browser reads the page again.
-return function(run, found, refresh)
+-- What the command line says, and folded what is as it usually is: of an older run all of them.
+local function put_settings(put, run)
+  local changed, usual, given = {}, {}, {}
+  for _, key in ipairs(run.settings.given or {}) do given[key] = true end
+  for _, key in ipairs(words.keys(run.settings.options)) do table.insert(given[key] and changed or usual, key) end
+  put "<h2>Options</h2>"
+  if run.settings.given then put_options(put, run, changed)
+  elseif run.settings.command then put '<p class="dim">All are as they usually are.</p>' end
+  put("<details><summary>%s %d options%s</summary>", #changed > 0 and "the other" or "all", #usual,
+    (run.settings.given or run.settings.command) and ", with what they were here" or "")
+  put_options(put, run, usual)
+  put "</details>"
+end
+
+-- ---- the whole ----
+
+-- A page with this title; body(put) fills it. refresh: seconds after which a browser reads the page again.
+function page.whole(title, body, refresh)
   local out = {}
   local function put(fmt, ...) out[#out + 1] = select("#", ...) > 0 and fmt:format(...) or fmt end
   put '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
   put '<meta name="viewport" content="width=device-width, initial-scale=1">'
   if refresh then put('<meta http-equiv="refresh" content="%d">', refresh) end
-  put("<title>%s</title>", e(run.dir .. " - " .. run.settings.script))
+  put("<title>%s</title>", e(title))
   put("<style>\n%s</style></head><body><main>", style)
-  put_head(put, run)
-  put_tiles(put, run)
-  put_findings(put, found)
-  put_curves(put, run)
-  put_samples(put, run)
-  put_classes(put, run)
-  put_trace(put, run)
-  put_lanes(put, run)
-  put_memory(put, run)
-  put_settings(put, run)
+  body(put)
   put "</main></body></html>"
   return table.concat(out, "\n") .. "\n"
 end
+
+function page.of(run, found, refresh)
+  return page.whole(run.dir .. " - " .. run.settings.script, function(put)
+    put_head(put, run)
+    put_tiles(put, run)
+    put_findings(put, found)
+    put_curves(put, run)
+    put_classes(put, run)
+    put_samples(put, run)
+    put_trace(put, run)
+    put_lanes(put, run)
+    put_memory(put, run)
+    put_settings(put, run)
+  end, refresh)
+end
+
+return page

@@ -11,16 +11,22 @@ local settings_shape = {
   script = "string", options = { each = { either = { "word", { list = "word" } } } }, ["memory?"] = { each = "integer" },
   ["lanes?"] = { list = { name = "string", delay = "integer", stages = { list = "string" } } },
   ["stages?"] = { list = { name = "string", ["stage?"] = "string", ["frozen?"] = "boolean" } },
-  ["model?"] = { ["class_names?"] = { list = "string" } },
+  ["model?"] = { ["class_names?"] = { list = "string" } }, ["given?"] = { list = "string" }, ["command?"] = "string",
+  ["parameters?"] = { total = "integer", trained = "integer", frozen = "integer" }, ["data?"] = "string",
 }
+local stopped_shape = { kind = "string", why = "string", steps = "integer" }
 local summary_shape = { ["seconds?"] = "number", ["best?"] = { metric = "string", value = "number", step = "integer" } }
 
 -- The numbers of a line of metrics.jsonl, which are most of it: a whole parser takes five times as long.
 local function numbers(line)
   local t = {}
   for key, value in line:gmatch '"([%w_.]+)":%s*(-?%d[%d.eE+-]*)' do t[key] = tonumber(value) end
+  if line:find '"loss":%s*null' then t.loss = 0 / 0 end
   return t
 end
+
+-- Of the step itself, not of its evaluation.
+local function line_has_nan(text) return text:gsub('"evals?":%s*%b{}', ""):find '"loss":%s*null' ~= nil end
 
 local function line_of(text, path, n)
   local odd = metrics_line.damage(text)
@@ -28,7 +34,10 @@ local function line_of(text, path, n)
   if text:sub(1, 1) == "{" and text:sub(-1) == "}" then
     if not text:find("[{[]", 2) then return numbers(text) end
     local t, why = json.decode(text)
-    if type(t) == "table" then return t end
+    if type(t) == "table" then
+      if line_has_nan(text) then t.loss = 0 / 0 end
+      return t
+    end
     return nil, ("%s, line %d: %s"):format(path, n, (tostring(why):gsub("^line %d+: ", "")))
   end
   return nil, ("%s, line %d: no step of a run"):format(path, n)
@@ -119,9 +128,10 @@ local function summary_of(windows)
   return { median = quantile(sorted, 0.5), low = quantile(sorted, 0.1), high = quantile(sorted, 0.9) }
 end
 
-local function state_of(dir, steps, planned, summary)
+local function state_of(dir, steps, planned, summary, stopped)
   if summary then return summary.stopped_early and "stopped early" or "finished" end
   if sys.locked(dir .. "/settings.json") then return "under way" end
+  if stopped then return "stopped" end
   return planned and steps < planned and "cut short" or "not finished"
 end
 
@@ -143,6 +153,23 @@ local function summary_at(dir)
   if not sys.there(path) then return end
   local summary, why = shape.read(path, summary_shape)
   return summary, not summary and not sys.locked(dir .. "/settings.json") and why or nil
+end
+
+-- A validation after the last step is in summary.json alone.
+local function add_last(run)
+  local e, s = run.summary and run.summary.evaluation, run.summary
+  if type(e) ~= "table" or math.type(s.steps) ~= "integer" then return end
+  local is_new = false
+  for _, name in ipairs(run.validations) do
+    local c = run.validations[name]
+    is_new = is_new or c[#c][1] < s.steps - 1
+  end
+  if not is_new and run.validations[1] then return end
+  local copy = {}
+  for k, v in pairs(e) do copy[k] = v end
+  copy.step = s.steps - 1
+  add_all(run.validations, copy)
+  if type(e.counts) == "table" then run.evaluation = e end
 end
 
 -- read.run(dir) -> the table, or nil and a line.
@@ -178,7 +205,9 @@ function read.run(dir)
   run.rate, run.pauses, run.seconds = windows_of(rate, 100), pauses, seconds
   run.speed, run.slowest = summary_of(run.rate), slowest_of(slowest)
   run.batch = math.type(options.batch) == "integer" and options.batch or nil
-  run.state = state_of(dir, run.steps, run.planned, run.summary)
+  run.stopped = not summary and sys.there(dir .. "/stopped.json") and shape.read(dir .. "/stopped.json", stopped_shape) or nil
+  run.state = state_of(dir, run.steps, run.planned, run.summary, run.stopped)
+  add_last(run)
   run.resumed = 0
   local again = io.open(dir .. "/resumed.jsonl")
   for _ in again and again:lines() or function() end do run.resumed = run.resumed + 1 end

@@ -29,8 +29,41 @@ local function read(path)
   return s and #s > 33 and s:sub(1, 8) == "\137PNG\r\n\26\n" and s:sub(13, 16) == "IHDR" and s or nil
 end
 
--- { uri =, sharp = whether its pixels are to be seen }
-local function picture(s) return { uri = "data:image/png;base64," .. base64(s), sharp = (">I4"):unpack(s, 17) < SMOOTH } end
+-- ---- PNG ----
+
+local crc_table = {}
+for i = 0, 255 do
+  local c = i
+  for _ = 1, 8 do c = c & 1 == 1 and 0xedb88320 ~ (c >> 1) or c >> 1 end
+  crc_table[i] = c
+end
+
+local function crc(text)
+  local c = 0xffffffff
+  for i = 1, #text do c = crc_table[(c ~ text:byte(i)) & 255] ~ (c >> 8) end
+  return c ~ 0xffffffff
+end
+
+-- A picture with a palette whose entries `clear` are as glass; others as they are.
+local function with_glass(png, clear)
+  local at = 9
+  while at + 8 <= #png do
+    local length, kind = (">I4c4"):unpack(png, at)
+    if kind == "tRNS" or kind == "IDAT" then return png end
+    if kind == "PLTE" then
+      local alpha = {}
+      for i = 0, length // 3 - 1 do alpha[i + 1] = clear[i] and "\0" or "\255" end
+      local chunk = "tRNS" .. table.concat(alpha)
+      local behind = at + 12 + length
+      return png:sub(1, behind - 1) .. (">I4"):pack(#alpha) .. chunk .. (">I4"):pack(crc(chunk)) .. png:sub(behind)
+    end
+    at = at + 12 + length
+  end
+  return png
+end
+
+local function uri(png) return "data:image/png;base64," .. base64(png) end
+local function size_of(png) return (">I4I4"):unpack(png, 17) end
 
 -- Colours of the palette: [label] = "#rrggbb".
 local function palette(s)
@@ -51,17 +84,23 @@ end
 -- ---- samples.json ----
 
 local guesses_shape = { list = { class = "integer", ["probability?"] = "number" } }
+local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "integer", ["iou?"] = "number", ["loss?"] = "number",
+  ["predicted?"] = { class = "integer", ["probability?"] = "number" } }
 local file_shape = {
-  samples = { list = { name = "string", ["truth?"] = "integer" } }, ["classes?"] = { list = "string" },
+  ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape } },
+  samples = { list = sample_shape }, ["classes?"] = { list = "string" },
   ["labels?"] = { list = "integer" }, last = { step = "integer", ["predicted?"] = guesses_shape },
   ["best?"] = { step = "integer", ["predicted?"] = guesses_shape },
 }
 
 -- What the shape does not say: names that are parts of paths, and with classes a truth and a prediction of each sample.
 local function mistake(t)
-  for i, s in ipairs(t.samples) do
-    if not s.name:find "^%d+$" then return ("samples[%d].name is to be a number"):format(i) end
-    if not t.labels and not s.truth then return ("samples[%d].truth is missing"):format(i) end
+  for at, list in pairs { samples = t.samples, ["worst.samples"] = t.worst and t.worst.samples } do
+    for i, s in ipairs(list) do
+      if not s.name:find "^%d+$" then return ("%s[%d].name is to be a number"):format(at, i) end
+      if not t.labels and not s.truth then return ("%s[%d].truth is missing"):format(at, i) end
+      if at ~= "samples" and not t.labels and not s.predicted then return ("%s[%d].predicted is missing"):format(at, i) end
+    end
   end
   for _, name in ipairs(t.labels and {} or { "last", "best" }) do
     local e = t[name]
@@ -77,20 +116,22 @@ local function kinds_of(t)
   if not t.labels then return kinds end
   local same = t.best and t.best.step == t.last.step
   kinds[2] = { "truth", "truth" }
-  kinds[3] = { ("predicted, step %d%s"):format(t.last.step, same and ", the best" or ""), "last" }
-  if t.best and not same then kinds[4] = { ("the best, step %d"):format(t.best.step), "best" } end
+  kinds[3] = { ("predicted, step %d%s"):format(t.last.step + 1, same and ", the best" or ""), "last" }
+  if t.best and not same then kinds[4] = { ("the best, step %d"):format(t.best.step + 1), "best" } end
   return kinds
 end
 
 local function name_of(t, class) return t.classes and t.classes[class + 1] or tostring(class) end
 
--- "step 59: disc, 0.98", and whether it is right
-local function guess(t, evaluation, i)
-  local p = evaluation.predicted[i]
-  local of_best = evaluation == t.best and ", the best" or ""
+-- "predicted at step 60: disc, 0.98", and whether it is right
+local function guess_of(t, p, step, truth, of_best)
   local sure = p.probability and ("%.2f"):format(p.probability) or "not a number"
-  return { words = ("step %d%s: %s, %s"):format(evaluation.step, of_best, name_of(t, p.class), sure),
-    right = p.class == t.samples[i].truth }
+  return { words = ("predicted at step %d%s: %s, %s"):format(step + 1, of_best and ", the best" or "", name_of(t, p.class), sure),
+    right = p.class == truth }
+end
+
+local function guess(t, evaluation, i)
+  return guess_of(t, evaluation.predicted[i], evaluation.step, t.samples[i].truth, evaluation == t.best)
 end
 
 -- What was predicted of a sample with one class.
@@ -101,30 +142,45 @@ local function guesses(t, i)
   return list
 end
 
+local none = { [0] = true, [255] = true } -- labels that tint nothing: the ground, and what has no label
+
 local function legend_of(t, colours)
   local list = {}
   for i, label in ipairs(t.labels or {}) do
     local name = t.classes and t.classes[label + 1] or label == 255 and "no label" or tostring(label)
-    list[i] = { colour = colours[label] or "#000000", name = name }
+    list[i] = { colour = not none[label] and (colours[label] or "#000000") or "transparent", name = name }
   end
   return list
 end
 
--- One sample's pictures, and their bytes; nil: a file is missing.
-local function shots_of(dir, s, kinds)
-  local shots, bytes, truth = {}, 0, nil
+-- One sample's card, { uri =, aspect =, shots = { { words =, sharp =, over = labels as a picture or nil }, ... } }, their bytes, and
+-- the file of its labels; nil: a file is missing.
+local function card_of(dir, s, kinds)
+  local card, bytes, truth = { name = tostring(tonumber(s.name)), file = s.file, shots = {}, guesses = {} }, 0, nil
   for i, kind in ipairs(kinds) do
     local png = read(("%s/%s-%s.png"):format(dir, kind[2], s.name))
     if not png then return end
+    local width, height = size_of(png)
+    card.shots[i], bytes = { words = kind[1], sharp = width < SMOOTH }, bytes + #png
+    if i == 1 then card.uri, card.aspect = uri(png), ("%d/%d"):format(width, height)
+    else card.shots[i].over = uri(with_glass(png, none)) end
     if kind[2] == "truth" then truth = png end
-    shots[i], bytes = picture(png), bytes + #png
-    shots[i].words = kind[1]
   end
-  return shots, bytes, truth
+  return card, bytes, truth
 end
 
--- of(folder of the run) -> nil where it has none, or { legend =, cards = { { name =, truth =, shots =, guesses = }, ... },
--- told = samples.json, left_out = how many do not fit into a page, missing = how many have lost a file }
+-- What a card says of a sample beside its pictures.
+local function note_of(t, s)
+  local parts = {}
+  if not t.labels then parts[1] = "true: " .. name_of(t, s.truth) end
+  if s.iou then parts[#parts + 1] = ("mean IoU %.3f"):format(s.iou) end
+  if s.loss then parts[#parts + 1] = ("loss %.3g"):format(s.loss) end
+  return parts[1] and table.concat(parts, ", ")
+end
+
+-- of(folder of the run) -> nil where it has none, or { legend =, cards = { { name =, file =, note =, uri =, aspect =, shots =,
+-- guesses = }, ... }, worst = the same, told = samples.json, left_out = how many do not fit into a page, missing = how many have
+-- lost a file }
 return function(run_dir)
   local dir = run_dir .. "/samples"
   local path = dir .. "/samples.json"
@@ -133,18 +189,23 @@ return function(run_dir)
   local odd = t and mistake(t)
   why = why or odd and ("%s: %s"):format(path, odd)
   if why then core.fail(why .. "; without this file the report has no samples") end
-  local out, left, colours = { cards = {}, told = t, left_out = 0, missing = 0 }, MOST, {}
-  for i, s in ipairs(t.samples) do
-    local shots, bytes, truth = shots_of(dir, s, kinds_of(t))
-    if not shots then out.missing = out.missing + 1
+  local out, left, colours = { cards = {}, worst = {}, told = t, left_out = 0, missing = 0 }, MOST, {}
+  local function add(cards, s, kinds, guesses)
+    local card, bytes, truth = card_of(dir, s, kinds)
+    if not card then out.missing = out.missing + 1
     elseif bytes > left then out.left_out = out.left_out + 1
     else
-      left = left - bytes
+      left, card.note, card.guesses = left - bytes, note_of(t, s), guesses or {}
       colours = truth and palette(truth) or colours
-      table.insert(out.cards, { name = tostring(tonumber(s.name)), truth = not t.labels and name_of(t, s.truth) or nil,
-        shots = shots, guesses = t.labels and {} or guesses(t, i) })
+      cards[#cards + 1] = card
     end
   end
+  for _, s in ipairs(t.worst and t.worst.samples or {}) do
+    local kinds = { { "image", "input" }, t.labels and { "truth", "truth" }, t.labels and
+      { ("predicted, step %d"):format(t.worst.step + 1), "last" } }
+    add(out.worst, s, kinds, not t.labels and { guess_of(t, s.predicted, t.worst.step, s.truth) })
+  end
+  for i, s in ipairs(t.samples) do add(out.cards, s, kinds_of(t), not t.labels and guesses(t, i)) end
   out.legend = legend_of(t, colours)
   return out
 end
