@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# convert.sh - scripts/tools/spcore_convert.py where Python has no packages: its help, and a line that names what is missing. What
-# it converts is tests/parity/convert.py.
+# convert.sh - scripts/tools/spcore_convert.py and spcore_import.py where Python has no packages: their help, and a line that
+# names what is missing. What they do is in tests/parity/convert.py and tests/corpus/imports.py.
 # once: a script
 set -u
 if [ -z "${PYTHON-}" ]; then
@@ -28,4 +28,10 @@ for model in net.onnx net.py:make; do
   case $model in *.onnx) name=onnx ;; *) name=torch ;; esac
   [ "$(cat "$tmp/err")" = "spcore_convert.py: the Python package $name is missing: python3 -m pip install $name" ] || fail $name
 done
+script=${top_srcdir:?}/scripts/tools/spcore_import.py
+bare --help && grep -q '^usage: spcore_import.py' "$tmp/out" && [ ! -s "$tmp/err" ] || fail "--help of spcore_import.py"
+printf 'PAR1 and more' >"$tmp/a.parquet"
+bare "$tmp/a.parquet" -o "$tmp/shards" && fail "a.parquet is imported"
+[ "$(cat "$tmp/err")" = 'spcore_import.py: this source needs the Python package pyarrow, which is missing: python3 -m pip install pyarrow' ] &&
+  [ ! -e "$tmp/shards.importing" ] || fail pyarrow
 exit $status

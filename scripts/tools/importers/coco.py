@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: MIT
+"""COCO: instances with polygons and run lengths, and panoptic segments, become masks of classes."""
+
+import os
+import posixpath
+import re
+
+from .common import NO_LABEL, LeftOut, Refused, clean_name, demand, load_json, part_of, shown, some
+from .images import MOST_PIXELS, head, segment_ids, turned
+from .shapes import Drawn, fill, paint
+from .tree import inside
+
+
+# ---- run lengths ----
+def counts_of(text):
+    """The run lengths in a string: six bits a character, the lowest five first; from the third on as the difference to
+    the one two before."""
+    out, at, n = [], 0, len(text)
+    while at < n:
+        x = k = 0
+        more = True
+        while more:
+            if at == n or k > 12:
+                raise LeftOut("a run length ends early")
+            c = ord(text[at]) - 48
+            if not 0 <= c < 64:
+                raise LeftOut("a run length has a character that is none of its")
+            x |= (c & 31) << 5 * k
+            more = c & 32
+            at += 1
+            k += 1
+            if not more and c & 16:
+                x |= -1 << 5 * k
+        out.append(x + out[-2] if len(out) > 2 else x)
+    return out
+
+
+def unpack(rle, w, h):
+    """An H x W array of 0 and 1 from {"size": [h, w], "counts": ...}."""
+    import numpy as np
+
+    size, counts = rle.get("size"), rle.get("counts")
+    if size != [h, w]:
+        raise LeftOut("run lengths are of another size than the image")
+    if isinstance(counts, str):
+        counts = counts_of(counts)
+    if not isinstance(counts, list) or not all(type(c) is int and 0 <= c <= MOST_PIXELS for c in counts):
+        raise LeftOut("run lengths are no numbers from 0 on")
+    if sum(counts) != w * h:
+        raise LeftOut("run lengths have another sum than the image has pixels")
+    runs = np.arange(len(counts), dtype=np.int64) & 1
+    return np.repeat(runs, counts).astype(np.uint8).reshape(w, h).T
+
+
+def pixels_of(segm, w, h, job, where):
+    """What an annotation covers; None: nothing that is an area."""
+    import numpy as np
+
+    if isinstance(segm, dict):
+        return unpack(segm, w, h)
+    if not isinstance(segm, list):
+        raise LeftOut("a segmentation is neither polygons nor run lengths")
+    out = np.zeros((h, w), np.uint8)
+    for p in segm:
+        if (
+            not isinstance(p, list)
+            or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in p)
+            or len(p) % 2
+        ):
+            raise LeftOut("a polygon is no list of x and y")
+        if len(p) < 6:
+            job.note("polygons of fewer than 3 points, not drawn", where)
+            continue
+        out |= fill(p, w, h)
+    return out
+
+
+# ---- documents ----
+def is_coco(doc):
+    return (
+        isinstance(doc, dict)
+        and all(isinstance(doc.get(k), list) for k in ("images", "annotations"))
+        and isinstance(doc.get("categories"), list)
+    )
+
+
+def unique(rows, key, where, what):
+    out = {}
+    for r in rows:
+        k = r.get(key) if isinstance(r, dict) else None
+        if not isinstance(k, (int, str)) or isinstance(k, bool):
+            raise Refused(f"{where}: one of its {what} has no {key}")
+        if k in out:
+            raise Refused(f"{where}: two {what} have the {key} {shown(k)}; correct the file")
+        out[k] = r
+    return out
+
+
+class Coco(Drawn):
+    kind = "coco"
+
+    def __init__(self, job, sources):
+        demand("COCO", ("numpy", "numpy"))
+        self.job, self.parts, self.docs = job, {}, []
+        for s in sources:
+            self.load(s)
+        if not self.docs:
+            raise Refused(f"{some(sources)}: no JSON file has images, annotations and categories")
+        self.panoptic = {d["panoptic"] for d in self.docs}
+        if len(self.panoptic) > 1:
+            raise Refused(
+                "there are JSON files of instances and of panoptic segments, such as "
+                f"{some(d['name'] for d in self.docs)}: name the ones that are wanted instead of the folder"
+            )
+        self.panoptic = self.panoptic.pop()
+        self.categories()
+        self.match()
+
+    def load(self, source):
+        if os.path.isfile(source) and source.lower().endswith(".json"):
+            self.job.file(source)
+            with open(source, "rb") as f:
+                doc = load_json(f.read(), shown(source))
+            tree = self.images(os.path.dirname(os.path.abspath(source)))
+            at = (
+                os.path.relpath(os.path.dirname(os.path.abspath(source)), tree.path).replace(os.sep, "/")
+                if os.path.isdir(tree.path)
+                else ""
+            )
+            if not is_coco(doc):
+                raise Refused(f"{shown(source)}: a document of COCO has the lists images, annotations and categories")
+            self.add(tree, "" if at.startswith("..") or at == "." else at, os.path.basename(source), doc)
+            return
+        tree = self.job.tree(source)
+        found = [p for p in tree.files if p.lower().endswith(".json")]
+        instances = [p for p in found if re.match(r"_?(instances|annotations)", posixpath.basename(p))]
+        panoptic = [p for p in found if posixpath.basename(p).startswith("panoptic")]
+        if instances and panoptic and self.job.opt.frm not in ("coco", "panoptic"):
+            raise Refused(
+                f"{shown(source)} has {shown(instances[0])} and {shown(panoptic[0])}: --from coco or --from panoptic "
+                "says which"
+            )
+        usual = (panoptic if self.job.opt.frm == "panoptic" else instances or panoptic) or found
+        for p in found:
+            if p not in usual:
+                self.job.leave("a JSON file of another kind", p)
+        images = self.images(None) or tree
+        for p in usual:
+            doc = load_json(tree.read(p), shown(p))
+            if not is_coco(doc):
+                self.job.leave("a JSON file that is not of COCO", p)
+                continue
+            self.add(images, posixpath.dirname(p) if images is tree else "", p, doc, tree)
+
+    def images(self, folder):
+        """The tree of images: --images, or where the document lies; of annotations/x.json the folder above."""
+        if self.job.opt.images:
+            return self.job.tree(self.job.opt.images)
+        if folder is None:
+            return None
+        return self.job.tree(os.path.dirname(folder) if os.path.basename(folder) == "annotations" else folder)
+
+    def add(self, tree, at, name, doc, segments=None):
+        where = shown(name)
+        images, cats = unique(doc["images"], "id", where, "images"), unique(
+            doc["categories"], "id", where, "categories"
+        )
+        files = {}
+        for i in images.values():
+            f = i.get("file_name")
+            if not isinstance(f, str) or not f:
+                raise Refused(f"{where}: image {shown(i['id'])} has no file_name")
+            if f in files:
+                raise Refused(
+                    f"{where}: the images {shown(files[f])} and {shown(i['id'])} have one file_name, {shown(f)}"
+                )
+            files[f] = i["id"]
+        panoptic = bool(doc["annotations"]) and all(
+            isinstance(a, dict) and "segments_info" in a for a in doc["annotations"]
+        )
+        if (
+            not panoptic
+            and doc["annotations"]
+            and not any(isinstance(a, dict) and a.get("segmentation") for a in doc["annotations"])
+        ):
+            raise Refused(f"{where}: no annotation has a segmentation: boxes, key points or captions are no masks")
+        of, seen = {k: [] for k in images}, set()
+        for a in doc["annotations"]:
+            if not isinstance(a, dict) or a.get("image_id") not in of:
+                self.job.note(
+                    f"annotations in {where} of an image that the file does not name",
+                    str(a.get("id") if isinstance(a, dict) else a),
+                )
+                continue
+            if a.get("id") is not None and a["id"] in seen and not panoptic:
+                self.job.note(f"annotations in {where} whose id another one has", str(a["id"]))
+            seen.add(a.get("id"))
+            of[a["image_id"]].append(a)
+        part = part_of(posixpath.basename(name)) or part_of(posixpath.dirname(name))
+        d = {
+            "tree": tree,
+            "at": at,
+            "name": name,
+            "images": images,
+            "cats": cats,
+            "of": of,
+            "panoptic": panoptic,
+            "part": part,
+            "segments": segments or tree,
+        }
+        self.docs.append(d)
+
+    # -- classes --
+    def categories(self):
+        ids, job = {}, self.job
+        for d in self.docs:
+            for k, c in d["cats"].items():
+                name = c.get("name")
+                if not isinstance(name, str) or not name.strip():
+                    raise Refused(f"{shown(d['name'])}: category {shown(k)} has no name")
+                if ids.setdefault(k, name) != name:
+                    raise Refused(
+                        f"category {shown(k)} is '{shown(ids[k])}' in one file and '{shown(name)}' in "
+                        f"{shown(d['name'])}; "
+                        "import each by itself"
+                    )
+        if not ids:
+            raise Refused(f"{shown(self.docs[0]['name'])} has no categories")
+        order = sorted(ids, key=lambda k: (isinstance(k, str), k))
+        names = [clean_name(ids[k]) or f"class {k}" for k in order]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            job.say(f"categories of one name become one class: {some(twice)}")
+        if self.panoptic and job.opt.background is None:
+            job.opt.background = "void"
+        self.background(names, job.say)
+        self.label = {k: job.classes.number[clean_name(ids[k]) or f"class {k}"] for k in order}
+        if [self.label[k] for k in order] != order:
+            first = ", ".join(f"{k} -> {self.label[k]}" for k in order[:4])
+            job.say(
+                "ids of categories become numbers of classes in their order: "
+                f"{first}{', ...' if len(order) > 4 else ''}"
+            )
+        job.extra["classes of category ids"] = {str(k): self.label[k] for k in order}
+
+    # -- images --
+    def find(self, d, name):
+        """The path of an image in the tree."""
+        tree, part, stem = (
+            d["tree"],
+            d["part"],
+            re.sub(r"^(instances|panoptic|annotations)_|\.json$", "", posixpath.basename(d["name"])),
+        )
+        tried = []
+        for folder in (d["at"], "", posixpath.dirname(d["at"])):
+            for sub in ("", "images", stem, f"images/{stem}", part, f"images/{part}", f"{part}/images"):
+                try:
+                    path = inside(posixpath.join(folder, sub), name)
+                except LeftOut:
+                    continue
+                if path in tree.files:
+                    return path
+                tried.append(path)
+        inside("", name)
+        same = tree.by_name(posixpath.basename(name.replace("\\", "/")))
+        same = [p for p in same if is_end(p, name)] or same
+        own = [p for p in same if part_of(posixpath.dirname(p)) == part] or same
+        own = [p for p in own if p.lower().endswith((".jpg", ".jpeg"))] or own if self.panoptic else own
+        if len(own) == 1:
+            return own[0]
+        if own:
+            raise Refused(f"{shown(name)} of {shown(d['name'])} may be {some(own)}: --images DIR says where images lie")
+        raise LeftOut("an image file that is not there (--images DIR or ZIP says where images lie)")
+
+    def match(self):
+        for d in self.docs:
+            to = self.parts.setdefault(d["part"], [])
+            for k in sorted(d["images"], key=lambda k: (isinstance(k, str), k)):
+                to.append((d, k))
+
+    def items(self, part):
+        for d, k in self.parts[part]:
+            yield posixpath.splitext(d["images"][k]["file_name"].replace("\\", "/").lstrip("/"))[0], d["images"][k][
+                "file_name"
+            ], d, k
+
+    def place(self, where):
+        return where
+
+    def sample(self, where, d, k):
+        info = d["images"][k]
+        data = d["tree"].read(self.find(d, where))
+        _, w, h = head(data)
+        said = info.get("width", w), info.get("height", h)
+        if said != (w, h):
+            if said != (h, w) or not turned(data):
+                raise LeftOut("the JSON file says another size than the image has")
+            w, h = h, w
+        return data, self.segments(d, info, w, h) if self.panoptic else self.instances(d, k, w, h, where)
+
+    def category(self, a):
+        label = self.label.get(a.get("category_id")) if isinstance(a.get("category_id"), (int, str)) else None
+        if label is None:
+            raise LeftOut("an annotation has a category_id that the file does not name")
+        return label
+
+    def instances(self, d, k, w, h, where):
+        mask, layers, crowds = self.canvas(w, h), [], []
+        for a in d["of"][k]:
+            label, segm = self.category(a), a.get("segmentation")
+            if not segm:
+                self.job.note("annotations without a segmentation, not drawn", where)
+                continue
+            pixels = pixels_of(segm, w, h, self.job, where)
+            if not pixels.any():
+                self.job.note("annotations that cover no pixel's centre in their image", where)
+                continue
+            if a.get("iscrowd"):
+                self.job.note(
+                    "crowds, drawn below all else "
+                    + ("as no label" if self.job.opt.crowd == "void" else "with their class"),
+                    where,
+                )
+                crowds.append((pixels, NO_LABEL if self.job.opt.crowd == "void" else label))
+            else:
+                layers.append((pixels, label))
+        if not layers and not crowds:
+            self.job.note("images without an annotation: all background", where)
+        for pixels, label in crowds:
+            mask[pixels.astype(bool)] = label
+        paint(mask, layers, self.job, where)
+        return mask
+
+    def segments(self, d, info, w, h):
+        import numpy as np
+
+        found = d["of"][info["id"]]
+        if len(found) != 1:
+            raise LeftOut("the image has no annotation" if not found else "the image has several annotations")
+        a = found[0]
+        name, stem = str(a.get("file_name")), posixpath.splitext(posixpath.basename(d["name"]))[0]
+        tree, at = d["segments"], (
+            posixpath.dirname(d["name"]) if d["segments"] is not d["tree"] or "/" in d["name"] else d["at"]
+        )
+        tried = [
+            inside(posixpath.join(f, s), name) for f in (at, "", "annotations") for s in (stem, "", "panoptic", "masks")
+        ]
+        path = next((p for p in tried if p in tree.files and p.lower().endswith(".png")), None)
+        if path is None:
+            same = [
+                p for p in tree.by_name(posixpath.basename(name)) if p.lower().endswith(".png") and stem in p.split("/")
+            ]
+            if len(same) != 1:
+                raise LeftOut(f"a PNG of segments that is not there (a folder {stem} beside the JSON file has them)")
+            path = same[0]
+        ids = segment_ids(tree.read(path))
+        if ids.shape[1::-1] != (w, h):
+            raise LeftOut("the PNG of segments has another size than the image")
+        labels = {0: self.ground}
+        for s in a["segments_info"]:
+            if not isinstance(s, dict) or type(s.get("id")) is not int or s["id"] in labels:
+                raise LeftOut("segments_info has an id twice, or none, or 0")
+            labels[s["id"]] = self.category(s)
+        values, where = np.unique(ids, return_inverse=True)
+        out = [labels.get(int(v)) for v in values]
+        if None in out:
+            raise LeftOut("the PNG has a segment that segments_info does not name")
+        return np.array(out, np.uint8)[where].reshape(ids.shape)
+
+    def summary(self):
+        return {
+            "documents": [posixpath.basename(d["name"]) for d in self.docs],
+            "annotations": sum(len(v) for d in self.docs for v in d["of"].values()),
+        }
+
+
+def is_end(path, name):
+    return ("/" + path).endswith("/" + name.replace("\\", "/").lstrip("/"))
