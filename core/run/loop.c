@@ -2,14 +2,38 @@
  * loop.c - the step loop. */
 #include "run/loop.h"
 
+#include <inttypes.h>
 #include <math.h>
 
+#include "base/cure.h"
+
 void sp_loop_init(sp_loop *l, sp_machine *m) { *l = (sp_loop){.m = m, .lr = NAN}; }
+
+/* The statistics of a batch may need more than one sample: that a short batch lacks them is known before the first step, not
+ * only at the end of an epoch. */
+static int check_batches(const sp_machine *m, uint64_t first, uint64_t n, sp_err *err) {
+  const sp_feed *f = &m->feed;
+  if (!m->has_feed || !m->p->training || !m->p->source) return SP_OK;
+  bool ends = f->sizes[1] && f->steps && (!n || n >= f->steps - first % f->steps); /* the loop gets to an epoch's end */
+  uint32_t least = ends && f->sizes[1] < f->sizes[0] ? f->sizes[1] : f->sizes[0];
+  for (size_t i = 0; i < m->g->n_nodes; i++) {
+    const sp_node *node = m->g->nodes[i];
+    const sp_attr *wants = sp_node_attr(node, "least_batch");
+    if (!wants || wants->value <= least || !sp_program_has(m->p, node)) continue;
+    int status = sp_fail(err, SP_E_SHAPE,
+                         "stage '%s': the statistics of a batch norm need at least %.0f samples, and %s has %" PRIu32 ": %s",
+                         node->name, wants->value, ends ? "the last batch of an epoch" : "a batch", least,
+                         ends ? "take another batch, or `drop_last = true`" : "take a larger batch, or freeze the stage");
+    sp_cure_words(err->msg, sizeof err->msg, m->p->source->inst->type->name);
+    return status;
+  }
+  return SP_OK;
+}
 
 int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   const sp_node *opt = l->m->g->train.optimizer;
   if (l->running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
-  if (sp_machine_refresh(l->m, err)) return err->status;
+  if (sp_machine_refresh(l->m, err) || check_batches(l->m, first, n, err)) return err->status;
   l->first = l->next = l->tick = l->delivered = first;
   l->end = n ? first + n : UINT64_MAX;
   l->pos = 0;

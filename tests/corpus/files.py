@@ -898,5 +898,29 @@ def tar_zip(c):
     c.run("data three.tar --target class", 1, "it is a Git LFS pointer")
 
 
+# ---- what is known before the first step ----
+
+NORM = """local sp = require "spcore"
+local opt = sp.args { batch = { 4, "samples" }, steps = { 0, "steps" } }
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "d", target = "class", size = 8, batch = opt.batch, val_fraction = 0 }
+local net = g.layers { g.to_float { data.image }, layers = { { "flatten" }, { "linear", 8 }, { "batch_norm" }, { "linear", 2 } } }
+g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd { lr = 0.1 } }
+for step, m in g:steps(opt.steps > 0 and opt.steps or g:epoch_steps()) do print("step", step) end
+"""
+
+
+@case
+def batch_norm_of_one(c):
+    "a last batch of one sample in front of a batch norm: said before the first step, with a cure that works"
+    folders(c, "d", 5, classes=("ant",))
+    folders(c, "d", 4, classes=("bee",))
+    c.write("net.lua", NORM)
+    c.run(f"run {c.path('net.lua')}", 1, ["need at least 2 samples, and the last batch of an epoch has 1", "drop_last = true (--set reader.drop_last=true)"], lacks="step\t")
+    c.run(f"run {c.path('net.lua')} --set reader.drop_last=true", says="step\t1")
+    c.run(f"run {c.path('net.lua')} --steps 2", says="step\t1")
+    c.run(f"run {c.path('net.lua')} --batch 1", 1, "a batch has 1: take a larger batch", lacks="step\t")
+
+
 if __name__ == "__main__":
     main()

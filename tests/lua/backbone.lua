@@ -142,7 +142,7 @@ refused(seg .. weights .. "--output-stride 8", "%-%-output%-stride: is for %-%-m
 refused(seg .. weights .. "--model fcn --output-stride 4", "output_stride is 32, 16 or 8, not '4'", 1)
 refused(seg:gsub("size 64", "size 72") .. weights, "72 pixels of height are no multiple of 32; take 64 or 96", 1)
 refused(seg:gsub("batch 2", "batch 1") .. weights .. "--model deeplabv3",
-  "layer '0.convs.4.2' %(batch_norm%): more than one value", 1)
+  "the statistics of a batch norm need at least 2 samples, and a batch has 1", 1)
 refused("predict_seg.lua --weights unet --size 100 photos/images --device cpu", "100 pixels of height are no multiple of 32", 1)
 refused("predict_seg.lua --weights probe photos/images", "probe/settings.json describes no model; is it a run of train_seg")
 refused("predict_cls.lua --weights unet photos/images", "unet/settings.json describes no model; is it a run of train_cls")
