@@ -160,7 +160,9 @@ asks("mask_two", "labelIds and instanceIds", pairs("images masks", 2, "{}_labelI
 reads("rubbish", "what systems leave", "ant/1.png ant/2.png bee/1.png bee/2.png .ipynb_checkpoints/1.png __MACOSX/ant/1.png ant/._0.png"
       " Thumbs.db bee/.DS_Store", "class", (2, 2), "--val-fraction 0.5", left="5 hidden or system files")
 reads("empty_class", "a folder without a picture", "ant/1.png ant/2.png bee/1.png bee/2.png cow/ dog/notes.txt", "class", (2, 2),
-      "--val-fraction 0.5", left="2 folders without a picture, such as cow")
+      "--val-fraction 0.5", left="2 folders without a picture that is read, such as cow")
+reads("unread_class", "a class of pictures that are not read", "ant/1.png ant/2.png bee/1.png bee/2.png cow/1.txt cow/0.txt", "class",
+      (2, 2), "--val-fraction 0.5", left="1 folder without a picture that is read (cow/0.txt)")
 reads("empty_class_in_part", "a class is empty in a part", tree("train val") + " train/cow/ val/cow/1.png", "class", (4, 5),
       classes=("ant", "bee", "cow"), left="(train/cow)")
 reads("rubbish_in_pairs", "what systems leave beside masks", pairs("images masks", 8) + " masks/.ipynb_checkpoints/0.png images/Thumbs.db __MACOSX/0.png",

@@ -372,7 +372,7 @@ START_TEST(test_empty_and_junk) {
   make(t, 0, 2);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "a\nb");
   ck_assert_str_eq(spt_attr_text(t, "left_out"),
-                   "1 folder without a picture (bare), 5 hidden or system files, such as .DS_Store");
+                   "1 folder without a picture that is read (bare/notes), 5 hidden or system files, such as .DS_Store");
   spt_free(t);
 }
 END_TEST

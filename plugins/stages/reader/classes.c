@@ -213,6 +213,20 @@ static int join(const rd_names in[2], rd_names *out) {
   return SP_OK;
 }
 
+/* Behind the folder's name, room for `size`: the first file in it, which shows why it holds no picture: photo.heic. */
+static void add_first_file(char *path, size_t size) {
+  char first[256] = "", sub[4096];
+  DIR *d = opendir(path);
+  for (struct dirent *e; d && (e = readdir(d));) {
+    if (rd_is_junk(e->d_name) || (*first && strcmp(e->d_name, first) > 0)) continue;
+    int n = snprintf(sub, sizeof sub, "%s/%s", path, e->d_name);
+    if (n < (int)sizeof sub && rd_entry_kind(sub, e) != DT_DIR) snprintf(first, sizeof first, "%s", e->d_name);
+  }
+  if (d) closedir(d);
+  size_t at = strlen(path);
+  if (*first) snprintf(path + at, size - at, "/%s", first);
+}
+
 /* The folders of a part that hold a picture somewhere; the others are left out, and looked at again when they change. */
 static int find_filled(rd_listing *l, int k, const char *path, rd_names *out) {
   char sub[4096];
@@ -227,7 +241,10 @@ static int find_filled(rd_listing *l, int k, const char *path, rd_names *out) {
              rd_read_folder_name(names.v[i]).part)
       rd_leave(&l->t->left[k], sub + strlen(l->parts[k].base) + 1, DT_DIR);
     else if (rd_has_picture(sub, MAX_DEPTH)) rc = rd_names_add(out, names.v[i]) ? rd_no_memory(l) : SP_OK;
-    else if (!(rc = rd_stamp_path(l, sub))) rd_leave_empty(&l->t->left[k], sub + strlen(l->parts[k].base) + 1);
+    else if (!(rc = rd_stamp_path(l, sub))) {
+      add_first_file(sub, sizeof sub);
+      rd_leave_empty(&l->t->left[k], sub + strlen(l->parts[k].base) + 1);
+    }
   }
   rd_names_free(&names);
   return rc;

@@ -144,7 +144,7 @@ static void left_in_words(const rd_table *t, char *words, size_t size) {
   count(words, size, l.files, "file of another ending", "files of other endings");
   size_t n = strlen(words);
   if (n) snprintf(words + n, size - n, ", such as %s", *l.file ? l.file : l.folder);
-  count(words, size, l.empty, "folder without a picture", "folders without a picture");
+  count(words, size, l.empty, "folder without a picture that is read", "folders without a picture that is read");
   n = strlen(words);
   if (l.empty) snprintf(words + n, size - n, l.empty == 1 ? " (%s)" : ", such as %s", l.bare);
   count(words, size, l.junk, "hidden or system file", "hidden or system files");
