@@ -293,9 +293,12 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
   }
   if (is_pickle(dot))
     return sp_fail(err, SP_E_NOTFOUND,
-                   "%s: pickles of Python are not read; there, safetensors.torch.save_file(torch.load(FILE), "
-                   "\"NEW.safetensors\") makes of a state_dict a file that is",
-                   path);
+                   "%s: a file of PyTorch (a pickle), which is not read here: spcore_convert.py %s -o NAME writes "
+                   "NAME.safetensors",
+                   path, path);
+  if (!strcmp(dot, ".onnx"))
+    return sp_fail(err, SP_E_NOTFOUND, "%s: a network of ONNX: spcore_convert.py %s -o NAME makes layers and weights of it",
+                   path, path);
   return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files%s", path, dot, BUILT_WITHOUT);
 }
 

@@ -84,6 +84,9 @@ function backbone.check(opt, t)
   end
   if small then return end
   local variant, of_file = opt.variant ~= "" and opt.variant or nil, is_file(opt.backbone)
+  if opt.backbone:find "%.onnx$" or opt.backbone:find "%.py:?[%w_]*$" then
+    args.usage("--backbone %s: is converted first, by spcore_convert.py %s -o NAME; then it is --backbone NAME.lua", opt.backbone, opt.backbone)
+  end
   if of_file then check_file(opt, t)
   else models.get(opt.backbone, { variant = variant }) end -- refuses what is not known
   if opt.weights ~= "" and not of_file and (opt.resume or "") == "" then
@@ -163,13 +166,13 @@ local function pyramid_of(about, head, maps, features, image)
   end
   for level = 1, 4 do
     if not skips[level] then
-      core.fail(("%s gives no map of 1/%d of the image, which --model %s reads: convert it again with a tap of a module of that "
-        .. "size, or take --model fcn"):format(about.name, 1 << level, head))
+      core.fail(("%s gives no map of 1/%d of the image, which --model %s reads: convert it again with a tap of a module of "
+        .. "that size, or take --model fcn"):format(about.name, 1 << level, head))
     end
   end
   if features.shape[3] << 5 ~= side then
-    core.fail(("%s: its last map is %d pixels high for an image of %d, and --model %s reads one of 1/32; take --model fcn"):format(about.name,
-      features.shape[3], side, head))
+    core.fail(("%s: its last map is %d pixels high for an image of %d, and --model %s reads one of 1/32; take --model fcn")
+      :format(about.name, features.shape[3], side, head))
   end
   return skips
 end
@@ -191,7 +194,8 @@ function backbone.segment(g, image, model, how)
   if #features.shape ~= 4 then core.fail(model.backbone.name .. ": its result is no map, and masks need one") end
   local skips
   if backbone.pyramids[model.head] then
-    skips = model.backbone.list and pyramid_of(model.backbone, model.head, maps, features, x) or table.move(maps, 1, #maps - 1, 1, {})
+    local of_file = model.backbone.list
+    skips = of_file and pyramid_of(model.backbone, model.head, maps, features, x) or table.move(maps, 1, #maps - 1, 1, {})
   end
   local layers = head(model, features)
   return g.decoder(with({ features, skips = skips, layers = layers, classes = model.classes }, how.head)).logits

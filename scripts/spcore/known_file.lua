@@ -51,7 +51,9 @@ local function fits(list, shapes, prefix, dialect)
     local base = name:match "^(.*)%.weight$"
     if base and #shape == 4 and name:sub(1, #prefix) == prefix and not ours[base] then
       local rest, head = name:sub(#prefix + 1), false
-      for _, pattern in ipairs(list.head or {}) do head = head or rest:find(pattern:gsub("%.", "%%."):gsub("%*", ".*")) == 1 end
+      for _, pattern in ipairs(list.head or {}) do
+        head = head or rest:find((pattern:gsub("%.", "%%."):gsub("%*", ".*"))) == 1
+      end
       if not head then return false end
     end
   end

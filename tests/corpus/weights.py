@@ -203,7 +203,9 @@ for _ in g:steps(1) do end
 @case
 def in_the_names_of_another_variant(c):
     "timm's MobileNetV3 for torchvision's"
-    c.write("s.lua", """local sp = require "spcore"
+    c.write(
+        "s.lua",
+        """local sp = require "spcore"
 local g <close> = sp.graph { device = "cpu" }
 local x = g.reader { path = "random", size = 64, batch = 1, samples = 1 }.image
 local list = sp.models.get("mobilenet_v3_small", { variant = "timm_lamb" })
@@ -212,23 +214,31 @@ g:save "ours.safetensors"
 local f = assert(io.open("names.json", "w"))
 f:write(sp.json.encode(list.names.timm))
 f:close()
-""")
+""",
+    )
     c.run("run s.lua")
     data, names = c.read("ours.safetensors"), json.loads(c.read("names.json"))
     n = struct.unpack("<Q", data[:8])[0]
-    header, renamed = json.loads(data[8:8 + n]), {}
+    header, renamed = json.loads(data[8 : 8 + n]), {}
     for name, t in header.items():
         name = name.removeprefix("encoder.")
         best = max((o for o in names if name == o or name.startswith(o + ".")), key=len, default=None)
         if name != "__metadata__":
-            renamed[names[best] + name[len(best):] if best else name] = t
+            renamed[names[best] + name[len(best) :] if best else name] = t
     text = json.dumps(renamed).encode()
-    c.write("w.safetensors", struct.pack("<Q", len(text)) + text + data[8 + n:])
-    c.run(CLS + "--probe --backbone mobilenet_v3_small --weights w.safetensors", 2,
-          "w.safetensors: names of timm: --variant timm_lamb", ["missing", "unexpected"])
+    c.write("w.safetensors", struct.pack("<Q", len(text)) + text + data[8 + n :])
+    c.run(
+        CLS + "--probe --backbone mobilenet_v3_small --weights w.safetensors",
+        2,
+        "w.safetensors: names of timm: --variant timm_lamb",
+        ["missing", "unexpected"],
+    )
     c.run(CLS + "--probe --backbone mobilenet_v3_small --variant timm_lamb --weights w.safetensors")
-    c.run(CLS.replace("--out r", "--out s") + "--probe --backbone mobilenet_v3_large --weights w.safetensors", 2,
-          "the file is a mobilenet_v3_small: --backbone mobilenet_v3_small --variant timm_lamb")
+    c.run(
+        CLS.replace("--out r", "--out s") + "--probe --backbone mobilenet_v3_large --weights w.safetensors",
+        2,
+        "the file is a mobilenet_v3_small: --backbone mobilenet_v3_small --variant timm_lamb",
+    )
 
 
 NET = """return {
@@ -319,10 +329,35 @@ def file_is_not_there(c):
         ("return 5", "gives no list of layers"),
         ("return { 5 }", "n.lua: layer 1 is no { "),
         ("return os.exit()", "n.lua: it calls or computes something"),
-        ('return { { "relu" }, preprocess = { mean = 5 } }', "n.lua: preprocess has "),
+        ('return { { "relu" }, preprocess = { mean = 5 } }', "n.lua: preprocess.mean is a number"),
+        ('return { { "relu" }, preprocess = 5 }', "n.lua: preprocess.mean is a boolean"),
     ):
         c.write("n.lua", text)
         c.run(SEG + "--backbone n.lua --weights n.lua", 1, words)
+
+
+@case
+def network_of_others(c):
+    "networks and weights that are converted first"
+    c.run(
+        SEG + "--backbone net.onnx",
+        2,
+        "--backbone net.onnx: is converted first, by spcore_convert.py net.onnx -o NAME; then it is --backbone NAME.lua",
+    )
+    c.run(SEG + "--backbone net.py:make", 2, "by spcore_convert.py net.py:make -o NAME")
+    for name in ("w.pth", "w.pt", "w.bin"):
+        c.write(name, torch_zip())
+        c.run(
+            SEG + f"--backbone resnet18 --weights {name}",
+            1,
+            f"{name}: a file of PyTorch (a pickle), which is not read here: spcore_convert.py {name} -o NAME writes NAME.safetensors",
+        )
+    c.write("w.onnx", b"\x08\x07")
+    c.run(
+        SEG + "--backbone resnet18 --weights w.onnx",
+        1,
+        "w.onnx: a network of ONNX: spcore_convert.py w.onnx -o NAME makes",
+    )
 
 
 @case

@@ -232,7 +232,7 @@ for _, weights in ipairs { { 1 }, { {} }, 3, { prefix = "" }, net } do
 end
 t.raises("g:load: the path of a file is wanted", function() g:load "" end)
 t.write(dir.path .. "/w.pth", "")
-t.raises("w.pth: pickles of Python are not read; there, safetensors.torch.save_file%(.*%) makes", function()
+t.raises("w.pth: a file of PyTorch %(a pickle%), which is not read here: spcore_convert.py .*/w.pth %-o NAME writes", function()
   g:load(dir.path .. "/w.pth")
 end)
 

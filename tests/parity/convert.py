@@ -5,6 +5,7 @@
 statistics, give what PyTorch's module gives, by way of torch.fx and of ONNX; what layers cannot be is refused by name."""
 import contextlib
 import io
+import json
 import os
 import re
 import sys
@@ -334,6 +335,82 @@ def by_nodes(r):
            "  output: output: from N x 4 x 4 x 4 to N x 2 x 32" in words, words)
 
 
+def safetensors(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    n = int.from_bytes(data[:8], "little")
+    kinds = {"F32": np.float32, "I64": np.int64}
+    return {k: np.frombuffer(data[8 + n:][slice(*t["data_offsets"])], kinds[t["dtype"]]).reshape(t["shape"])
+            for k, t in json.loads(data[8:8 + n]).items()}
+
+
+class Whole(nn.Sequential):
+    """What a file has that holds more than tensors."""
+
+
+def files(r):
+    """Files of weights, and files that are something else."""
+    net = shake(lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)))
+    state, half = net.state_dict(), {k: v.half() if v.is_floating_point() else v for k, v in net.state_dict().items()}
+    for name, saved, words in (("plain", state, ""), ("in_model", {"epoch": 3, "model": state}, ", those of 'model'"),
+                               ("two", {"state_dict": state, "optimizer": {"x": state["0.weight"]}}, ", those of 'state_dict' (not of optimizer)"),
+                               ("half", half, "")):
+        torch.save(saved, name + ".pth")
+        said = convert(name + ".pth", "-o", name)
+        r.true(f"{name}.pth", said == f"{name}.safetensors: 7 tensors, 129 numbers{words}\n", said)
+        got = safetensors(name + ".safetensors")
+        want = {k: v.float() if v.is_floating_point() else v for k, v in (half if name == "half" else state).items()}
+        r.true(f"{name}.pth: values", got.keys() == want.keys() and all((got[k] == want[k].numpy()).all() for k in want))
+    torch.save(Whole(net), "whole.pth")
+    with open("plain.pth", "rb") as f:
+        data = f.read()
+    for name, content, words in (
+            ("whole.pth", None, "it has more than tensors, which is not run here"), ("cut.pth", data[:len(data) // 2], "cut.pth: damaged or cut short"),
+            ("none.pth", None, "none.pth: No such file"), ("empty.onnx", b"", "an empty file"), ("damaged.onnx", b"\xff" * 99, "onnx does not understand it"),
+            ("lfs.pth", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "a Git LFS pointer, not the file: git lfs pull"),
+            ("lfs.onnx", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"),
+            ("page.onnx", b"<!DOCTYPE html><html>", "a web page"), ("page.pth", b"\n<html>", "a web page"), ("zip.onnx", b"PK\3\4" + bytes(60), "a zip archive"),
+            ("weights.onnx", data, "a file of weights of PyTorch: name it FILE.pth"), ("a.pth", b"hello, world", "no file of weights that PyTorch wrote"),
+            ("st.pth", open("plain.safetensors", "rb").read(), "a safetensors file: weights are taken as they are"),
+            ("keras.onnx", b"\x89HDF\r\n\x1a\n" + bytes(9), "export the network as ONNX")):
+        if content is not None:
+            with open(name, "wb") as f:
+                f.write(content)
+        said = convert(name, "-o", "no")
+        r.true(f"refused: {name}: {words}", words in said and said.startswith(name) and said.count("\n") == 1, said)
+
+
+class Stub:
+    """In the place of onnx's reference evaluator, which Debian's onnx has not."""
+    times = 1
+
+    def __init__(self, made):
+        pass
+
+    def run(self, wanted, feeds):
+        with torch.no_grad():
+            return [self.times * exported()(torch.from_numpy(feeds["x" if "x" in feeds else list(feeds)[0]])).numpy()] * len(wanted)
+
+
+def checks_onnx(r):
+    """--check of an ONNX file."""
+    if not export("net", exported, (1, 3, 40, 48)):
+        return
+    before = {k: sys.modules.get(k) for k in ("onnx.reference", "onnxruntime")}
+    stub = type(sys)("onnx.reference")
+    stub.ReferenceEvaluator = Stub
+    sys.modules.update({"onnx.reference": stub, "onnxruntime": None})
+    for Stub.times, words in ((1, "of the largest value from onnx's reference evaluator\n"), (1.01, "--check: that is more than 1e-4\n")):
+        said = convert("net.onnx", "-o", "net", "--check")
+        r.true(f"--check by ONNX, times {Stub.times}", said.endswith(words), said)
+    sys.modules["onnx.reference"] = None
+    said = convert("net.onnx", "-o", "net", "--check")
+    r.true("--check without evaluators", said.endswith("pip install onnxruntime, which is used instead, or a later onnx\n"), said)
+    for k, v in before.items():
+        sys.modules.pop(k)
+        sys.modules.update({k: v} if v else {})
+
+
 def refusals(r):
     said = convert(model("Refused"), "-o", "no", "--input", "3x32x32", "--verbose")
     for words in ("cat: cat: of another dimension", "expand: expand: ", "c2_1: Conv2d: used more than once",
@@ -398,6 +475,8 @@ def main():
         by_onnx(r, "exported", (3, 40, 48))
         by_rows(r)
         convert_forms.run(r, layers_of, convert)
+        files(r)
+        checks_onnx(r)
         by_nodes(r)
         by_operator_sets(r)
         refusals(r)

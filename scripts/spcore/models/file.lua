@@ -28,12 +28,16 @@ end
 local function check_preprocess(p, path)
   local usual = build.preprocess(256, 224)
   if p == nil then return usual, true end
-  for key, v in next, usual do
-    local given = p[key]
-    if type(p) ~= "table" or type(given) ~= type(v) or type(v) == "table" and (#given ~= 3 or type(given[1]) ~= "number") then
-      core.fail(("%s: preprocess has %s = %s, as in preprocess = { mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 }, "
-        .. "size = 256, crop = 224, interpolation = \"bilinear\" }"):format(path, key, type(given)))
+  for _, key in ipairs { "mean", "std", "size", "crop", "interpolation" } do
+    local given, v = type(p) == "table" and p[key], usual[key]
+    local numbers = type(v) ~= "table" or type(given) == "table" and #given == 3 and type(given[1]) == "number"
+    if math.type(given) ~= math.type(v) or type(given) ~= type(v) or not numbers then
+      core.fail(("%s: preprocess.%s is a %s; such as preprocess = { mean = { 0.485, 0.456, 0.406 }, std = { 0.229, 0.224, 0.225 }, "
+        .. "size = 256, crop = 224, interpolation = \"bilinear\" } is wanted"):format(path, key, type(given)))
     end
+  end
+  if p.interpolation ~= "bilinear" and p.interpolation ~= "bicubic" or p.size < p.crop or p.crop < 1 then
+    core.fail(path .. ": preprocess: interpolation is bilinear or bicubic, and size is crop or more")
   end
   return p
 end
@@ -102,7 +106,8 @@ function file.headless(list)
   local cut, i = nil, #list
   while i > 1 and flat[list[i][1]] do
     local kind, from = list[i][1], list[i].from
-    if from and from ~= name_of(list, i - 1) and not (type(from) == "table" and #from == 1 and from[1] == name_of(list, i - 1)) then break end
+    if type(from) == "table" and #from == 1 then from = from[1] end
+    if from and from ~= name_of(list, i - 1) then break end
     if kind == "mean" or kind == "flatten" then cut = i end
     if kind == "mean" then break end
     i = i - 1

@@ -26,7 +26,7 @@ def check(network, shape, out, taps, batch):
     program = os.environ.get("SPCORE") or shutil.which("spcore")
     if not program or shape[0] != 3:
         sys.exit("--check runs the program spcore, from the PATH or the variable SPCORE, on an image of 3 channels")
-    images, fine = np.random.default_rng(1).integers(0, 256, (batch, *shape), dtype=np.uint8), True
+    images = np.random.default_rng(1).integers(0, 256, (batch, *shape), dtype=np.uint8)
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(folder + "/data")
         np.save(folder + "/data/images.npy", images)
@@ -45,14 +45,22 @@ def check(network, shape, out, taps, batch):
             sys.exit(f"--check: the program {program} cannot be run: {why.strerror}")
         if failed:
             sys.exit("--check: spcore cannot run what was written")
-        for i, y in enumerate(network.values(images.astype(np.float32) / 255)):
-            ours = np.load(f"{folder}/{i}.npy")
-            alike = ours.shape == y.shape or ours.size == y.size and ours.shape[:2] == y.shape[:2]
-            error = np.abs(ours.reshape(y.shape) - y).max() / max(np.abs(y).max(), 1e-30) if alike else np.inf
-            what = f"tap {i}" if i else "result"
-            print(
-                f"{what}: {' x '.join(map(str, y.shape))}, differs by {error:.2g} of the largest value from {network.oracle}"
-            )
-            fine = fine and error <= 1e-4  # not of NaN
+        x = images.astype(np.float32) / 255
+        fine = compare(network.values(x), folder, network.oracle)
+        if not fine and hasattr(network, "others") and (again := network.others(x)):
+            fine = compare(again, folder, network.oracle)
     if not fine:
         sys.exit("--check: that is more than 1e-4")
+
+
+def compare(values, folder, oracle):
+    """Says how much the result and each tap differ; True where that is little."""
+    fine = True
+    for i, y in enumerate(values):
+        ours = np.load(f"{folder}/{i}.npy")
+        alike = ours.shape == y.shape or ours.size == y.size and ours.shape[:2] == y.shape[:2]
+        error = np.abs(ours.reshape(y.shape) - y).max() / max(np.abs(y).max(), 1e-30) if alike else np.inf
+        shape = " x ".join(map(str, y.shape))
+        print(f"{f'tap {i}' if i else 'result'}: {shape}, differs by {error:.2g} of the largest value from {oracle}")
+        fine = fine and error <= 1e-4  # not of NaN
+    return fine

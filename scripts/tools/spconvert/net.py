@@ -261,7 +261,11 @@ class Net(Forms):
                     source = self.layers[source][2][0]
                 size, after = self.shapes[source][1:], self.shapes[name][1:]
                 for level in (2, 4, 8, 16):
-                    if size == (h // level, w // level) and after == (h // level // 2, w // level // 2) and source != "input":
+                    if (
+                        size == (h // level, w // level)
+                        and after == (h // level // 2, w // level // 2)
+                        and source != "input"
+                    ):
                         found[level] = source
         return [found[level] for level in sorted(found)]
 

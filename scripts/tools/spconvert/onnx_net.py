@@ -631,41 +631,43 @@ class Onnx(Numbers, Moves, Sizes):
         self.tapped = [found[n] for n in order]
         return made.get("".join(self.outs[:1])), order
 
-    def values(self, x):
-        """The result and the taps, by the reference evaluator of onnx, or by ONNX Runtime where that is missing or cannot."""
+    def given_out(self):
+        """The model with the taps as results, and their names."""
         import onnx
 
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
-        wanted = self.outs[:1] + self.tapped
-        have = {o.name for o in model.graph.output}
-        model.graph.output.extend(
-            (
-                onnx.helper.make_empty_tensor_value_info(n)
-                if hasattr(onnx.helper, "make_empty_tensor_value_info")
-                else onnx.ValueInfoProto(name=n)
-            )
-            for n in wanted
-            if n not in have
-        )
-        failed = ""
+        wanted, have = self.outs[:1] + self.tapped, {o.name for o in model.graph.output}
+        model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in wanted if n not in have)
+        return model, wanted
+
+    def values(self, x):
+        """The result and the taps, by the reference evaluator of onnx, or by ONNX Runtime where that is missing or cannot."""
+        model, wanted = self.given_out()
         try:
             from onnx.reference import ReferenceEvaluator
 
             self.oracle = "onnx's reference evaluator"
             return ReferenceEvaluator(model).run(wanted, {self.name: x})
         except ImportError:
-            failed = f"onnx {onnx.__version__} has no reference evaluator"
+            failed = "this onnx has no reference evaluator"
         except Exception as why:  # of any kind: it does not have every operator of every set
             failed = f"onnx's reference evaluator: {' '.join(str(why).split())[:120]}"
+        values = self.others(x)
+        if values is None:
+            sys.exit(f"--check: {failed}: python3 -m pip install onnxruntime, which is used instead, or a later onnx")
+        return values
+
+    def others(self, x):
+        """The same by ONNX Runtime, where that is installed."""
         try:
             import onnxruntime
         except ImportError:
-            sys.exit(f"--check: {failed}: python3 -m pip install onnxruntime, which is used instead, or a later onnx")
+            return None
+        model, wanted = self.given_out()
         self.oracle = "ONNX Runtime"
         try:
-            return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(
-                wanted, {self.name: x}
-            )
+            session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+            return session.run(wanted, {self.name: x})
         except Exception as why:
-            sys.exit(f"--check: {failed}; ONNX Runtime: {' '.join(str(why).split())[:200]}")
+            sys.exit(f"--check: ONNX Runtime: {' '.join(str(why).split())[:200]}")
