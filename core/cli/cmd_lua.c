@@ -36,8 +36,8 @@ const sp_cmd sp_cmd_report = {.name = "report",
                               .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_export = {.name = "export",
-                              .args = "RUN --torch DIR [options]",
-                              .doc = "Writes the network of a run as a PyTorch module with its weights",
+                              .args = "RUN [--torch DIR] [--onnx FILE] [options]",
+                              .doc = "Writes a network as a PyTorch module or as ONNX, with its weights",
                               .main = sp_cmd_lua};
 
 const sp_cmd sp_cmd_timeline = {.name = "timeline",

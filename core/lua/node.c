@@ -332,7 +332,7 @@ static int ref_item(lua_State *L, sp_ref ref) {
 }
 
 static int ref_index(lua_State *L) {
-  static const char *const names[] = {"shape", "dtype", "name", "stage", "list", NULL};
+  static const char *const names[] = {"shape", "dtype", "name", "stage", "list", "item", NULL};
   sp_ref ref = sp_lua_check_ref(L, 1, NULL);
   if (lua_type(L, 2) == LUA_TNUMBER) return ref_item(L, ref);
   const char *key = luaL_checkstring(L, 2), *port = sp_node_type(ref.node)->outputs[ref.port].name;
@@ -342,6 +342,10 @@ static int ref_index(lua_State *L) {
     lua_getiuservalue(L, 1, 1);
   } else if (strcmp(key, "list") == 0) {
     lua_pushboolean(L, ref.index < 0);
+  } else if (strcmp(key, "item") == 0) { /* which one of a list; nil: it is none, or all of it */
+    if (ref.index >= 0 && (sp_node_type(ref.node)->outputs[ref.port].flags & SP_PORT_LIST))
+      lua_pushinteger(L, ref.index + 1);
+    else lua_pushnil(L);
   } else if (strcmp(key, "shape") == 0 || strcmp(key, "dtype") == 0) {
     if (ref.index < 0)
       return sp_lua_fail(L, "output '%s' of stage '%s' is a list: say which, such as %s[1].%s", port,

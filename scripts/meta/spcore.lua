@@ -490,6 +490,7 @@ function node:inputs() end
 ---@field dtype string
 ---@field name string
 ---@field list boolean
+---@field item? integer which one of a list
 ---@field stage spcore.node
 ---@field [integer] spcore.ref
 

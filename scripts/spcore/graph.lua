@@ -70,10 +70,13 @@ local function as_wanted(g, node, port, ref)
 end
 
 local function wire(g, node, port, value)
+  local refs = g._wired[node][port] or {}
   for _, ref in ipairs(core.kind(value) and { value } or value) do
-    g._raw:wire(node, port, as_wanted(g, node, port, ref))
+    ref = as_wanted(g, node, port, ref)
+    g._raw:wire(node, port, ref)
+    refs[#refs + 1] = ref
   end
-  g._wired[node][port] = true
+  g._wired[node][port] = refs
 end
 
 -- Wires that stand without a name go to the inputs in order; a list input takes all that are left.
@@ -239,7 +242,7 @@ function graph:train(t)
   end
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate,
     optimizer_shards = t.optimizer_shards }
-  self._optimizer = t.optimizer
+  self._optimizer, self._losses = t.optimizer, losses
   self._opt.optimizer_shards = self._opt.optimizer_shards or t.optimizer_shards or false
   self._told[t.optimizer].accumulate = t.accumulate
   self._applied = false
@@ -514,7 +517,7 @@ return function(opt)
     _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names
-    _compared = false, _left = false, _lanes = false, _optimizer = false, _strategy_name = false,
+    _compared = false, _left = false, _lanes = false, _optimizer = false, _losses = {}, _strategy_name = false,
     _strategy = rawget(opt, "strategy") or "serialized",
     _opt = got, depth = got.depth, run_ahead = got.run_ahead,
   }

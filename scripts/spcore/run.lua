@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The folder of a run: settings.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
+-- The folder of a run: settings.json, network.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
 -- summary.json at its end; an event file for TensorBoard; samples/ of the validation; checksums.jsonl where they are asked for;
 -- checkpoints, and resumed.jsonl a line each time that the run went on.
 local accuracy = require "spcore.accuracy"
@@ -11,6 +11,7 @@ local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local metrics_line = require "spcore.metrics_line"
+local network = require "spcore.network"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
 local folder = require "spcore.run_folder"
@@ -239,6 +240,7 @@ local function new(t)
     or ranks.told(function() return given "out" ~= "" and folder.given(opt.out) or folder.next(name) end)
   local lock, metrics
   if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings, text) end
+  if not again and ranks.first then network.save(t.graph, dir .. "/network.json", names_of(t.classes)) end
   if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   metrics:setvbuf "no"
   local first = t.graph:step()

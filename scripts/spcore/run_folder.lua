@@ -9,7 +9,7 @@ local folder = {}
 
 -- What a run makes in its folder, as patterns.
 local made = {
-  "settings%.json", "metrics%.jsonl", "weights%.safetensors", "weights%-last%.safetensors", "best%.safetensors",
+  "settings%.json", "network%.json", "metrics%.jsonl", "weights%.safetensors", "weights%-last%.safetensors", "best%.safetensors",
   "checkpoint%-%d+%.safetensors", "checksums%.jsonl", "resumed%.jsonl", "summary%.json", "stopped%.json",
   "samples", "events%.out%.tfevents%..*",
 }

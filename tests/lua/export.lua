@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- spcore export --torch: files, names and shapes, what is refused. That PyTorch takes them is tests/parity/export.py.
+-- spcore export: files, names and shapes, a row for each operation, what is refused. That PyTorch and ONNX compute the same is
+-- tests/parity/export.py.
 -- needs: onednn images jansson
 -- once: the same files in every build
 local sp = require "spcore"
@@ -62,8 +63,8 @@ t.eq(table.concat(names(at .. "/new/s/model.safetensors"), "\n"), table.concat(w
 local text = t.read(at .. "/new/s/model.py")
 t.ok(not text:find "${" and not text:find "nil")
 for line in text:gmatch "[^\n]+" do t.ok(#line <= 130, line) end
-for _, words in ipairs { 'SIZE = 16 ', 'CLASSES = ["ground","disc","square","triangle","ring","cross"]', "width=4, depth=2, count=2",
-  "width=4, depth=2, count=1", "multiples of 4", "from seg.", "main(*given())" } do
+for _, words in ipairs { 'SIZE = 16 ', 'CLASSES = ["ground","disc","square","triangle","ring","cross"]', "multiples of 4", "from seg.",
+  'self.add("encoder.levels.2.3", nn.Conv2d(16, 16, 3, padding=1, bias=False))', "resize(x, 16, 16)", "main(*given())" } do
   t.ok(text:find(words, 1, true), words)
 end
 
@@ -74,25 +75,83 @@ wanted[#wanted + 1] = "classifier.2.bias 5"
 table.sort(wanted)
 t.eq(table.concat(names(at .. "/c/model.safetensors"), "\n"), table.concat(wanted, "\n"))
 text = t.read(at .. "/c/model.py")
-t.ok(text:find("main(given()[1])", 1, true) and not text:find("${", 1, true) and text:find("nn.Linear(10, len(CLASSES))", 1, true) and not text:find "SIZE %- ")
+t.ok(text:find("softmax", 1, true) and not text:find("${", 1, true) and text:find("nn.Linear(10, 5)", 1, true) and not text:find "def middle")
 run "run train_cls.lua --width 5 --levels 1 --size 16 --steps 2 --out cropped --quiet --device cpu"
 run "export cropped --torch cropped_torch"
-t.ok(t.read(at .. "/cropped_torch/model.py"):find("[:, :14, :14]", 1, true))
+t.ok(t.read(at .. "/cropped_torch/model.py"):find("middle(x, 14, 14)", 1, true))
+
+-- ---- every operation has a row, and every row is one ----
+local ops, listed = require "spcore.export.ops", {}
+for line in io.lines(os.getenv "top_srcdir" .. "/plugins/kits/nn/ops/ops.list") do
+  local word = line:match '^NN_OP%(%u[%w_]*, "([%w_]+)"' or line:match '^NN_OP_ACT%(%u[%w_]*, "([%w_]+)"'
+  if word then
+    listed[word] = true
+    local row = ops[word]
+    t.ok(row and (row.parts or row.value and row.call and row.onnx),
+      ("scripts/spcore/export/ops.lua has no row, or half a one, for '%s' of ops.list"):format(word))
+  end
+end
+t.ok(listed.conv and listed.gelu)
+for word in pairs(ops) do t.ok(listed[word], ("scripts/spcore/export/ops.lua: '%s' is not in ops.list"):format(word)) end
+
+-- ---- ONNX ----
+t.match(run "export seg --onnx new/seg.onnx", "^new/seg.onnx: %d+ nodes, opset 17, %d+ kB, takes float32 N x 3 x H x W, H and W multiples of 4\n$")
+local proto = t.read(at .. "/new/seg.onnx")
+t.ok(proto:sub(1, 10) == "\x08\x08\x12\x06spcore" and proto:find('["ground","disc","square"', 1, true) and proto:find("encoder.levels.0.0.weight", 1, true))
+t.match(run "export seg --onnx bytes.onnx --with-preprocessing", "takes uint8 N x H x W x 3, H and W multiples of 4\n$")
+
+-- A run of before network.json, which settings.json describes.
+os.remove(at .. "/seg/network.json")
+run "export seg --onnx old.onnx"
+t.eq(t.read(at .. "/old.onnx"), proto)
+local onnx, walk = require "spcore.export.onnx", require "spcore.export.walk"
+local function network_of(layers, shape)
+  return { stages = {
+    { name = "data", stage = "reader", source = true, params = {}, inputs = {} },
+    { name = "net", stage = "layers", params = { layers = layers },
+      inputs = { image = { { stage = "data", port = "image", shape = shape or { 1, 3, 8, 8 }, dtype = "float32" } } } },
+  }, outputs = { { from = { stage = "net", port = "features" } } } }
+end
+local function prefix(stage) return stage .. "." end
+local function walked(layers, shape) return walk.of(network_of(layers, shape), prefix) end
+t.raises("stage 'net', layer 'a': 'attention' has no form in PyTorch or ONNX here", walked, { { type = "attention", name = "a" } })
+t.eq(walked({ { type = "max_pool" }, { type = "conv_transpose", out = 2 }, { type = "add", from = { "1", "1" } } }).multiple, 1)
+t.eq(walked({ { type = "conv", out = 3, kernel = 1 }, { type = "max_pool" }, { type = "conv_transpose", out = 3 }, { type = "add", from = { "2", "0" } } }).multiple, 2)
+t.eq(walked({ { type = "flatten" }, { type = "linear", out = 2 } }).multiple, nil)
+t.eq(walked({ { type = "mean" }, { type = "flatten" }, { type = "linear", out = 2 } }).multiple, 1)
+
+-- More than a message may have is refused before a byte is written.
+do
+  local net = walked({ { type = "linear", out = 30000 } }, { 1, 20000 })
+  local file = { path = "f", by = { ["net.0.weight"] = { bytes = 4 * 30000 * 20000 }, ["net.0.bias"] = { bytes = 4 * 30000 } } }
+  t.raises("the network would be 2.4 GB, and an ONNX file with its weights within has 2.1 GB at most; %-%-torch DIR writes any size",
+    onnx.write, net, file, { version = "", name = "", doc = "", texts = {} }, error)
+end
 
 assert(sys.mkdir(at .. "/downloaded"))
 t.write(at .. "/downloaded/model.safetensors", "as it came")
+t.write(at .. "/list.lua", "return 3")
+t.write(at .. "/broken.lua", "return {")
 for line, words in pairs {
-  ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR is wanted", ["export seg cls --torch d"] = "one run at a time",
+  ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR or %-%-onnx FILE is wanted", ["export seg cls --torch d"] = "one run at a time",
   ["export seg --torhc d"] = "did you mean '%-%-torch'%?", ["export seg --torch"] = "%-%-torch needs a value",
   ["export seg --torch c"] = "c/model.py is there already; name another folder",
-  ["export nowhere --torch d"] = "nowhere/settings.json: No such file",
+  ["export nowhere --torch d"] = "nowhere/settings.json: No such file or directory, and no network is called so %(there are efficientnet_b0",
+  ["export a/nowhere --torch d"] = "a/nowhere/settings.json: No such file",
+  ["export seg --onnx old.onnx"] = "old.onnx is there already; name another file", ["export seg --torch d --with-preprocessing"] = "goes with %-%-onnx",
+  ["export seg --torch d --size 32"] = "%-%-size: is for a network by name", ["export resnet18 --torch d"] = "%-%-weights FILE is wanted",
+  ["export resnet18 --torch d --weights none"] = "%-%-weights none: there is no such file", ["export resnet18 --torch d --best"] = "is for a run",
+  ["export list.lua --torch d --weights downloaded"] = "list.lua: it returns no list of layers",
+  ["export broken.lua --torch d --weights downloaded"] = "broken.lua:1:",
   ["export reference --torch d"] = "reference has no weights.safetensors: its run has ended, and was one that keeps none",
   ["export seg --torch downloaded"] = "downloaded/model.safetensors is there already; name another folder",
 } do
   t.one_line(select(2, run(line, 2)), words)
 end
 t.write(at .. "/reference/weights.safetensors", "")
-t.one_line(select(2, run("export reference --torch d", 2)), "reference/settings.json describes no U%-Net; is it a run of train_seg.lua")
+t.one_line(select(2, run("export reference --torch d", 1)), 'stage \'augment\': mode = "roi_align" is not exported')
+os.remove(at .. "/reference/network.json")
+t.one_line(select(2, run("export reference --torch d", 2)), "reference has no network.json, and its settings.json describes no model")
 os.remove(at .. "/cls/best.safetensors")
 t.one_line(select(2, run("export cls --torch d --best", 2)), "cls has no best.safetensors: it has been removed since its run ended")
 t.eq(t.read(at .. "/downloaded/model.safetensors"), "as it came")

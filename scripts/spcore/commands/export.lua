@@ -1,259 +1,293 @@
 -- SPDX-License-Identifier: MIT
--- spcore export: the network of a run, for other programs.
+-- spcore export: a network for other programs, as a PyTorch module or as ONNX. It is that of a run, whatever script made it, a known
+-- one, or a list of layers in a Lua file.
 local args = require "spcore.args"
 local core = require "spcore.core"
 local files = require "spcore.files"
 local graph = require "spcore.graph"
 local json = require "spcore.json"
+local models = require "spcore.models"
+local network = require "spcore.network"
+local onnx = require "spcore.export.onnx"
 local predict = require "spcore.predict"
 local sys = require "spcore.sys"
-
--- ---- the module ----
-
-local head = [==[
-# Made by spcore ${version} from ${run}.
-"""${what}
-
-load() gives the network with its weights, ready to predict; prepare() makes its input of an image. `python3 model.py IMAGE`
-${does}."""
-import json
-import os
-import struct
-import sys
-
-import torch
-import torch.nn.functional as F
-from torch import nn
-
-SIZE = ${size}  # pixels of a side that the network has seen in training
-CLASSES = ${classes}
-
-
-def convs(c, out, count):
-    """`count` times convolution, batch norm and ReLU."""
-    layers = []
-    for _ in range(count):
-        layers += [nn.Conv2d(c, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
-        c = out
-    return nn.Sequential(*layers)
-
-
-class Encoder(nn.Module):
-    def __init__(self, width=${width}, depth=${depth}, count=${convs}):
-        super().__init__()
-        self.levels = nn.ModuleList(convs(width << i - 1 if i else 3, width << i, count) for i in range(depth + 1))
-
-    def forward(self, x):
-        """The last map, and those before each halving, from full resolution on."""
-        maps = []
-        for level in self.levels[:-1]:
-            maps.append(level(x))
-            x = F.max_pool2d(maps[-1], 2)
-        return self.levels[-1](x), maps
-]==]
-
-local seg = [==[
-
-
-class Decoder(nn.Module):
-    def __init__(self, width=${decoder_width}, depth=${depth}, count=${decoder_convs}, classes=len(CLASSES)):
-        super().__init__()
-        self.up = nn.ModuleList(nn.ConvTranspose2d(width << i + 1, width << i, 2, 2) for i in range(depth))
-        self.levels = nn.ModuleList(convs(width << i + 1, width << i, count) for i in range(depth))
-        self.head = nn.Conv2d(width, classes, 1)
-
-    def forward(self, x, maps):
-        for i in reversed(range(len(maps))):
-            x = self.levels[i](torch.cat([self.up[i](x), maps[i]], 1))
-        return self.head(x)
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.encoder = Encoder()
-        self.decoder = Decoder()
-
-    def forward(self, x):
-        """float32 N x 3 x H x W, H and W multiples of ${multiple}, to logits N x classes x H x W."""
-        return self.decoder(*self.encoder(x))
-]==]
-
-local cls = [==[
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.encoder = Encoder()
-        self.classifier = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(${features}, len(CLASSES)))
-
-    def forward(self, x):
-        """float32 N x 3 x H x W, H and W multiples of ${multiple}, to logits N x classes."""
-        return self.classifier(self.encoder(x)[0])
-]==]
-
-local common = [==[
-
-
-def load(path=os.path.join(os.path.dirname(os.path.abspath(__file__)), "model.safetensors")):
-    """The network with the weights of a safetensors file."""
-    types = {"F32": torch.float32, "I64": torch.int64}
-    with open(path, "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        data = bytearray(f.read())
-    weights = {}
-    for name, t in header.items():
-        if name != "__metadata__":
-            n = 1
-            for side in t["shape"]:
-                n *= side
-            flat = torch.frombuffer(data, dtype=types[t["dtype"]], count=n, offset=t["data_offsets"][0])
-            weights[name] = flat.reshape(t["shape"])
-    model = Model()
-    model.load_state_dict(weights, strict=True)
-    return model.eval()
-
-
-def resize(x, size):
-    """uint8 3 x H x W to 3 x size x size, bilinear with antialiasing."""
-    y = F.interpolate(x[None].float(), size=(size, size), mode="bilinear", align_corners=False, antialias=True)[0]
-    return y.round().clamp(0, 255).to(torch.uint8)
-
-
-def read(path):
-    """An image file as uint8 3 x H x W, upright."""
-    from PIL import Image, ImageOps
-    image = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
-    x = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
-    return x.reshape(image.height, image.width, 3).permute(2, 0, 1)
-
-
-def given():
-    """The path on the command line and its image."""
-    if len(sys.argv) != 2:
-        print(f"usage: python3 {sys.argv[0]} IMAGE", file=sys.stderr)
-        sys.exit(2)
-    try:
-        return sys.argv[1], read(sys.argv[1])
-    except ImportError as why:
-        sys.exit(f"{sys.argv[0]}: {why}")
-    except Exception as why:  # Pillow has many for a file that is damaged, or no image
-        sys.exit(f"{sys.argv[1]}: {getattr(why, 'strerror', None) or why}")
-]==]
-
-local seg_main = [==[
-
-
-def prepare(x):
-    """uint8 3 x H x W to what Model takes."""
-    return ${prepared}[None]
-
-
-def main(path, x):
-    from PIL import Image
-    with torch.no_grad():
-        logits = load()(prepare(x))
-    logits = F.interpolate(logits, size=x.shape[1:], mode="bilinear", align_corners=False)
-    labels = logits[0].argmax(0).to(torch.uint8)
-    for i, name in enumerate(CLASSES):
-        print(f"{int((labels == i).sum()):9} pixels  {name}")
-    to = os.path.splitext(os.path.basename(path))[0] + "_mask.png"
-    Image.frombytes("L", (labels.shape[1], labels.shape[0]), bytes(labels.flatten().tolist())).save(to)
-    print(to)
-
-
-if __name__ == "__main__":
-    main(*given())
-]==]
-
-local cls_main = [==[
-
-
-def prepare(x):
-    """uint8 3 x H x W to what Model takes."""
-    x = resize(x, SIZE)
-${crop}    return ((x.float() / 255 - 0.5) / 0.25)[None]
-
-
-def main(x):
-    with torch.no_grad():
-        p = load()(prepare(x))[0].softmax(0)
-    for i in p.argsort(descending=True).tolist():
-        print(f"{p[i]:.4f}  {CLASSES[i]}")
-
-
-if __name__ == "__main__":
-    main(given()[1])
-]==]
-
--- As the validation does it: the middle, at the size of training.
-local crop = [==[
-    x = x[:, (SIZE - ${crop}) // 2:, (SIZE - ${crop}) // 2:][:, :${crop}, :${crop}]
-    x = resize(x, SIZE)
-]==]
-
-local function filled(text, values)
-  return (text:gsub("%${([%w_]+)}", function(name) return tostring(values[name]) end))
-end
-
-local function module_of(model, run)
-  local e, d = model.encoder, model.decoder
-  local depth = e.levels or 3
-  local values = {
-    version = core.env().version, run = run:gsub("%c", "?"), size = model.size, width = e.width, depth = depth, convs = e.convs,
-    multiple = 1 << depth, features = e.width << depth, crop = model.crop and filled(crop, { crop = model.crop }) or "",
-    decoder_width = d and d.width, decoder_convs = d and d.convs,
-    classes = json.encode(json.list(predict.class_names(model, d and d.classes or model.classes))),
-    prepared = model.scale and "(resize(x, SIZE).float() / 255)" or "resize(x, SIZE).float()",
-    what = d and "A U-Net that gives each pixel a class." or "A classifier: the encoder of a U-Net, the mean over its last map, a linear layer.",
-    does = d and "writes the mask of an image, of its own size" or "prints the classes of an image, the most probable one first",
-  }
-  return filled(head .. (d and seg or cls) .. common .. (d and seg_main or cls_main), values)
-end
-
--- ---- the run ----
-
-local function check(model, run)
-  if type(model.backbone) == "table" then
-    args.usage("%s: only the small networks have a module here; its weights.safetensors has torchvision's names behind encoder. "
-      .. "and the head's behind %s.", run, model.head and "decoder" or "classifier")
-  end
-  local e, d = model.encoder, model.decoder
-  local fits = type(e) == "table" and e.model == "unet" and e.width and e.convs and math.type(model.size) == "integer" and
-    (d and d.model == "unet" and d.width and d.convs and d.classes or not d and model.classes)
-  if not fits then
-    args.usage("%s/settings.json describes no U-Net; is it a run of train_seg.lua or train_cls.lua?", run)
-  end
-end
-
--- Every weight in its place, by the stages themselves, under the names that the module has.
-local function save(model, weights, path)
-  local g <close> = graph { device = "cpu" }
-  local image = g.image_requests { size = { model.size, model.size }, batch = 1 }.image
-  if model.decoder then predict.segment(g, image, model, weights) else predict.classify(g, image, model, weights) end
-  g:save(path)
-end
+local tensors = require "spcore.export.tensors"
+local torch = require "spcore.export.torch"
+local walk = require "spcore.export.walk"
 
 local opt = args.parse({
   torch = { "", "folder for model.py and model.safetensors" },
+  onnx = { "", "ONNX file to write" },
   best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" },
+  with_preprocessing = { false, "the ONNX graph takes bytes, N x H x W x 3, and scales and normalizes them itself" },
+  weights = { "", "of a network by name or in a Lua file: safetensors file with its weights" },
+  variant = { "", "of a network by name: whose weights these are", default = "torchvision_v1" },
+  size = { 0, "of a network by name or in a Lua file: pixels of a side", min = 1, max = 4096, default = "what its weights want; else 224" },
 }, {
-  rest = "RUN", only = { "debug" },
-  doc = "Writes the network of a run of train_seg.lua or train_cls.lua as a PyTorch module with its weights. model.py needs "
-    .. "PyTorch alone: load() gives the module, and python3 model.py IMAGE predicts an image, prepared as in training.",
+  rest = "RUN|NAME|FILE.lua", only = { "debug" },
+  doc = "Writes the network of a run, a known network (resnet50) or one in a Lua file, as a PyTorch module with its weights, or as "
+    .. "ONNX. model.py needs PyTorch alone: load() gives the module, and python3 model.py IMAGE predicts an image, prepared as in "
+    .. "training. The ONNX file says in its metadata how images are prepared.",
 })
-if #opt.rest == 0 then args.usage "a run folder is wanted, such as runs/train_seg-1" end
+if #opt.rest == 0 then args.usage "a run folder is wanted, such as runs/train_seg-1, or a network: resnet50, FILE.lua" end
 if #opt.rest > 1 then args.usage("one run at a time, not also '%s'", opt.rest[2]) end
-if opt.torch == "" then args.usage "--torch DIR is wanted: the folder to write to" end
+if opt.torch == "" and opt.onnx == "" then args.usage "--torch DIR or --onnx FILE is wanted: where to write to" end
+if opt.with_preprocessing and opt.onnx == "" then args.usage "--with-preprocessing: goes with --onnx FILE; model.py has prepare()" end
 
-local run, dir = opt.rest[1]:gsub("(.)/+$", "%1"), opt.torch:gsub("(.)/+$", "%1")
-local model, weights = predict.run { weights = run, best = opt.best }
-check(model, run)
-for _, name in ipairs { "model.py", "model.safetensors" } do
+local what = opt.rest[1]:gsub("(.)/+$", "%1")
+local dir = opt.torch:gsub("(.)/+$", "%1")
+
+-- ---- which network: { net =, file =, classes =, task =, what = } ----
+
+local function of_names(name)
+  for _, known in ipairs(models.names) do
+    if known == name then return true end
+  end
+  return false
+end
+
+-- What is no RUN takes other options.
+local function check_options(is_run)
+  for _, key in ipairs { "weights", "variant", "size" } do
+    if is_run and opt[key] ~= (key == "size" and 0 or "") then
+      args.usage("--%s: is for a network by name or in a Lua file; %s is a run, which has its own", key, what)
+    end
+  end
+  if not is_run and opt.best then args.usage("--best: is for a run, and %s is none", what) end
+  if not is_run and opt.weights == "" then args.usage("%s: --weights FILE is wanted, a safetensors file with its weights", what) end
+  if opt.weights ~= "" and not sys.there(opt.weights) then args.usage("--weights %s: there is no such file", opt.weights) end
+end
+
+local per_pixel = { cross_entropy = true, dice = true, focal = true }
+
+local function task_of(outputs)
+  if #outputs > 1 then return "numbers" end
+  local loss, flat = outputs[1].loss, outputs[1].value.flat
+  if per_pixel[loss] then return flat and "class" or "mask" end
+  return loss == "bce" and flat and "labels" or "numbers"
+end
+
+local said = {
+  mask = "A network that gives each pixel a class.", class = "A classifier.", labels = "A network that gives an image several labels.",
+  numbers = "A network.",
+}
+
+-- Of a run without network.json, which is from before 0.17: what settings.json says of the shipped scripts' models.
+local function of_settings(model, weights)
+  local known, decoder = type(model.backbone) == "table", model.decoder
+  local small = type(model.encoder) == "table" and model.encoder.model == "unet"
+  if math.type(model.size) ~= "integer" or not (known or small) or not (decoder or model.classes) then
+    args.usage("%s has no network.json, and its settings.json describes no model: it was made by a script without sp.run{} and "
+      .. "g:train{}, or by an old version; run it again", what)
+  end
+  local g <close> = graph { device = "cpu" }
+  local image = g.image_requests(predict.reading(model, { batch = 1 })).image
+  local seg = decoder or model.head
+  local logits = seg and predict.segment(g, image, model, weights) or predict.classify(g, image, model, weights)
+  local net = network.of(g, { logits })
+  net.outputs[1].loss = "cross_entropy"
+  return net
+end
+
+local function own_prefix(stage) return stage .. "." end
+
+local function of_run()
+  check_options(true)
+  local model, weights = predict.run { weights = what, best = opt.best }
+  local path = what .. "/network.json"
+  local net, why
+  if sys.there(path) then net, why = network.read(path) else net = of_settings(model, weights) end
+  if not net then args.usage("%s", why) end
+  return { net = walk.of(net, own_prefix), file = tensors.open(weights), names = net.classes or model.class_names }
+end
+
+-- The file's own number of classes, where it has the head of a known network.
+local function classes_in(path)
+  if sys.kind(path) == "dir" then path = path .. "/weights.safetensors" end
+  local ok, file = pcall(tensors.open, path)
+  if not ok then return end
+  local found
+  for name, t in next, file.by do
+    for _, head in ipairs { "fc.weight", "classifier.weight", "classifier.1.weight", "classifier.3.weight" } do
+      if #t.shape == 2 and (name == head or name:sub(-#head - 1) == "." .. head) then found = t.shape[1] end
+    end
+  end
+  file.file:close()
+  return found
+end
+
+local function layers_of()
+  if of_names(what) then
+    local variant = opt.variant ~= "" and opt.variant or nil
+    return models.get(what, { classes = classes_in(opt.weights), variant = variant })
+  end
+  if opt.variant ~= "" then args.usage("--variant: is for a network by name, and %s is a file", what) end
+  local chunk, why = loadfile(what)
+  if not chunk then args.usage("%s", why) end
+  local ok, list = pcall(chunk)
+  if not ok then args.usage("%s", list) end
+  if type(list) ~= "table" or type(list[1]) ~= "table" then args.usage("%s: it returns no list of layers", what) end
+  return list
+end
+
+-- A graph with the list of layers as the stage `net`. Where all of its weights are behind another name, that is taken.
+local function loaded(list, reading, want, prefix)
+  local g = graph { device = "cpu" }
+  local x = g.image_requests(reading).image
+  if want then x = g.normalize { x, scale = true, mean = want.mean, std = want.std }.images else x = g.to_float { x } end
+  local ok, got = pcall(function()
+    return g.layers { x, layers = list, weights = { opt.weights, prefix = prefix }, frozen = true, name = "net" }
+  end)
+  if ok then return g, got end
+  g:close()
+  local found = not prefix and tostring(got):match 'weights = { FILE, prefix = "([^"]+)" }'
+  if not found then core.fail(tostring(got)) end
+  core.log("info", ("%s: the weights behind '%s' are taken"):format(opt.weights, found))
+  return loaded(list, reading, want, found)
+end
+
+-- That graph reads the file, in whatever dialect, and saves it under the layers' names.
+local function of_list()
+  check_options(false)
+  local list = layers_of()
+  local want = list.preprocess
+  local size = opt.size > 0 and opt.size or want and want.crop or 224
+  local reading = { batch = 1, size = size }
+  if want then
+    reading.shorter, reading.interpolation = (size * want.size + want.crop // 2) // want.crop, want.interpolation
+  end
+  if not want then
+    core.log("warn", ("%s says nothing of how images are prepared, so what is written takes floats as the network was trained with "
+      .. "them; preprocess = { size = 256, crop = 224, mean = {...}, std = {...} } in its table says it"):format(what))
+  end
+  if opt.with_preprocessing and not want then
+    args.usage("--with-preprocessing: %s says nothing of how images are prepared; preprocess = { size = 256, crop = 224, mean = {...}, "
+      .. "std = {...} } in its table says it", what)
+  end
+  local g <close>, node = loaded(list, reading, want)
+  local net = walk.of(network.of(g, { node.features }), function() return "" end)
+  if not want then net.input_of.of_bytes, net.input_of.steps = false, {} end
+  local folder = sys.mkdtemp()
+  g:save(folder .. "/net.safetensors")
+  local file = tensors.open(folder .. "/net.safetensors", "net.")
+  os.remove(folder .. "/net.safetensors") -- which is still open
+  os.remove(folder)
+  local flat = net.outputs[1].value.flat
+  net.outputs[1].name, net.outputs[1].loss = flat and "logits" or "features", flat and "cross_entropy" or nil
+  return { net = net, file = file }
+end
+
+local function find()
+  if sys.kind(what) == "dir" and (not of_names(what) or sys.there(what .. "/settings.json")) then return of_run() end
+  if of_names(what) or what:find "%.lua$" and sys.there(what) then return of_list() end
+  if sys.there(what .. "/settings.json") or what:find "/" or not what:find "^[%w_]+$" then return of_run() end
+  if sys.there(what) then args.usage("%s: a run folder is wanted, a known network or a Lua file", what) end
+  args.usage("%s/settings.json: No such file or directory, and no network is called so (there are %s)", what, table.concat(models.names, ", "))
+end
+
+-- ---- what is said of it ----
+
+local function preprocessing(net)
+  local image = net.image
+  local a, steps, read = walk.affine(image), {}, image.read
+  for _, step in ipairs(image.steps) do
+    if step.op == "crop" then steps[#steps + 1] = { crop = step.size }
+    elseif step.op == "resize" then steps[#steps + 1] = { resize = step.size, interpolation = step.interpolation, antialias = step.antialias } end
+  end
+  if not image.of_bytes then return end
+  return {
+    channels = net.input.c == 3 and "RGB" or net.input.c == 1 and "grey" or tostring(net.input.c), upright = read.orient,
+    fit = read.shorter > 0 and "shorter side, then the middle" or read.resize, shorter = read.shorter > 0 and read.shorter or nil,
+    size = read.size, interpolation = read.interpolation, antialias = true, ["then"] = #steps > 0 and steps or nil,
+    scale = a.scale, mean = json.list(a.mean), std = json.list(a.std), multiple = net.multiple,
+  }
+end
+
+-- How the graph's own input is laid out, and what of the preparation it does itself.
+local function texts_of(found)
+  local bytes, p = opt.with_preprocessing, preprocessing(found.net)
+  local texts = { { "task", found.task }, { "made_from", what } }
+  if found.classes then texts[#texts + 1] = { "classes", json.list(found.classes) } end
+  if not p then return texts end
+  p.layout, p.dtype = bytes and "NHWC" or "NCHW", bytes and "uint8" or "float32"
+  p.within = bytes and json.list { "scale", "mean", "std" } or json.list {}
+  texts[#texts + 1] = { "preprocessing", p }
+  return texts
+end
+
+local function doc_of(found)
+  return ("%s Images are prepared as metadata `preprocessing` says%s."):format(found.what,
+    opt.with_preprocessing and ", whose scale, mean and std the graph applies itself: it takes bytes, N x H x W x C" or
+    ": x * scale, less mean, over std, as N x C x H x W")
+end
+
+-- ---- files ----
+
+-- Calls write(put) for a new file that is there whole or not at all.
+local function create(path, write)
+  local temporary = files.temporary(path)
+  local file, why = sys.create(temporary)
+  if not file then core.fail(why) end
+  local function put(text)
+    local ok, words = file:write(text)
+    if not ok then error(("%s: %s"):format(path, words), 0) end
+  end
+  local ok, got = pcall(write, put)
+  local closed, why_closed = file:close()
+  if ok and closed then
+    ok, got = os.rename(temporary, path)
+    if ok then return end
+  end
+  os.remove(temporary)
+  core.fail(tostring(not ok and got or ("%s: %s"):format(path, why_closed)))
+end
+
+local function size_text(path)
+  local file = io.open(path, "rb")
+  local bytes = file and file:seek "end" or 0
+  if file then file:close() end
+  return bytes < 1000000 and ("%.0f kB"):format(bytes / 1e3) or ("%.1f MB"):format(bytes / 1e6)
+end
+
+local function write_torch(found)
+  local net, names = found.net, {}
+  for _, op in ipairs(net.ops) do
+    for _, w in ipairs(op.weights) do names[#names + 1] = w.name end
+  end
+  files.make_parents(dir .. "/")
+  create(dir .. "/model.safetensors", function(put) found.file:write(names, put) end)
+  files.write(dir .. "/model.py", torch.module(net, { version = core.env().version, run = what, task = found.task, classes = found.classes,
+    what = found.what }))
+  local try = net.image.of_bytes and ("; try: python3 %s/model.py IMAGE"):format(dir) or ""
+  print(("%s: model.py, model.safetensors%s"):format(dir, try))
+end
+
+local function write_onnx(found)
+  local net, nodes = found.net, nil
+  local about = { version = core.env().version, name = what:match "[^/]*$", doc = doc_of(found), bytes = opt.with_preprocessing,
+    texts = texts_of(found) }
+  if about.bytes and not (net.image.of_bytes and not net.input.flat) then
+    args.usage("--with-preprocessing: %s reads no images of bytes; leave it out", what)
+  end
+  files.make_parents(opt.onnx)
+  create(opt.onnx, function(put) nodes = onnx.write(net, found.file, about, put) end)
+  local v = net.input
+  local sides = v.flat and "" or net.multiple and " x H x W" or (" x %d x %d"):format(v.h, v.w)
+  local taken = about.bytes and ("uint8 N%s x %d"):format(sides, v.c) or ("float32 N x %d%s"):format(v.c, sides)
+  print(("%s: %d nodes, opset 17, %s, takes %s%s"):format(opt.onnx, nodes, size_text(opt.onnx), taken,
+    (net.multiple or 1) > 1 and (", H and W multiples of %d"):format(net.multiple) or ""))
+end
+
+for _, name in ipairs(opt.torch ~= "" and { "model.py", "model.safetensors" } or {}) do
   if sys.there(dir .. "/" .. name) then args.usage("%s/%s is there already; name another folder, or remove it", dir, name) end
 end
-files.make_parents(dir .. "/")
-save(model, weights, dir .. "/model.safetensors")
-files.write(dir .. "/model.py", module_of(model, run))
-print(("%s: model.py, model.safetensors; try: python3 %s/model.py IMAGE"):format(dir, dir))
+if opt.onnx ~= "" and sys.there(opt.onnx) then args.usage("%s is there already; name another file, or remove it", opt.onnx) end
+
+local found = find()
+found.net.image = found.net.input_of
+walk.check(found.net, found.file)
+found.task = task_of(found.net.outputs)
+found.what = said[found.task]
+if found.task ~= "numbers" then found.classes = predict.class_names({ class_names = found.names }, found.net.outputs[1].value.c) end
+if opt.torch ~= "" then write_torch(found) end
+if opt.onnx ~= "" then write_onnx(found) end
