@@ -65,20 +65,19 @@ def no_weights(c):
 def a_list(c):
     "Lua files that return no list, no layers, or those of other weights"
     c.write("a.lua", "return 3")
-    tensors(c, "w.safetensors", {"a.weight": [4, 3, 3, 3], "a.bias": [4]})
-    c.run("export a.lua --onnx x --weights w.safetensors", 2, "a.lua: it returns no list of layers")
-    c.write("a.lua", "return {")
-    c.run("export a.lua --onnx x --weights w.safetensors", 2, "a.lua:1:")
-    c.write("a.lua", "error 'no'")
-    c.run("export a.lua --onnx x --weights w.safetensors", 2, "a.lua:1: no")
+    c.run("export a.lua --onnx x", 2, "a.lua: --weights FILE is wanted")
+    tensors(c, "a.safetensors", {"a.weight": [4, 3, 3, 3], "a.bias": [4]})
+    for text, says in (("return 3", "no list of layers"), ("return {", "a.lua: line 1:"), ("error 'no'", "data alone"), ("", "empty")):
+        c.write("a.lua", text)
+        c.run("export a.lua --onnx x", 1, ["a.lua", says])
     c.write("a.lua", 'return { { "conv", 5, name = "a" } }')
-    c.run("export a.lua --onnx x --weights w.safetensors", 1, ["a.weight", "wanted float32[5,3,3,3]"])
+    c.run("export a.lua --onnx x", 1, ["a.weight", "wanted float32[5,3,3,3]"])
     c.write("a.lua", 'return { { "conv", 4, name = "a" } }')
-    c.run("export a.lua --onnx x --weights w.safetensors", 0, ["says nothing of how images are prepared", "x: 2 nodes"])
-    c.run("export a.lua --onnx y --weights w.safetensors --with-preprocessing", 2, "preprocess = {")
-    c.run("export a.lua --onnx y --weights w.safetensors --variant v", 2, "--variant: is for a network by name")
-    c.write("b.lua", 'return { preprocess = { size = 9, crop = 8, mean = { 0 }, std = { 1 } }, { "conv", 4, name = "a" } }')
-    c.run("export b.lua --onnx y --weights w.safetensors --with-preprocessing", 0, "takes uint8 N x H x W x 3", lacks=["says nothing"])
+    c.run("export a.lua --onnx x", 0, ["does not say how its images are prepared", "x: 2 nodes"])
+    c.run("export a.lua --onnx y --variant v", 2, "--variant: is for a network by name")
+    c.write("b.lua", 'return { preprocess = { size = 9, crop = 8, mean = { 0, 0, 0 }, std = { 1, 1, 1 }, interpolation = "bicubic" }, '
+            '{ "conv", 4, name = "a" } }')
+    c.run("export b.lua --onnx y --weights a.safetensors --with-preprocessing", 0, "takes uint8 N x H x W x 3", lacks=["does not say"])
 
 
 @case

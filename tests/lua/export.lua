@@ -130,8 +130,6 @@ end
 
 assert(sys.mkdir(at .. "/downloaded"))
 t.write(at .. "/downloaded/model.safetensors", "as it came")
-t.write(at .. "/list.lua", "return 3")
-t.write(at .. "/broken.lua", "return {")
 for line, words in pairs {
   ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR or %-%-onnx FILE is wanted", ["export seg cls --torch d"] = "one run at a time",
   ["export seg --torhc d"] = "did you mean '%-%-torch'%?", ["export seg --torch"] = "%-%-torch needs a value",
@@ -141,8 +139,6 @@ for line, words in pairs {
   ["export seg --onnx old.onnx"] = "old.onnx is there already; name another file", ["export seg --torch d --with-preprocessing"] = "goes with %-%-onnx",
   ["export seg --torch d --size 32"] = "%-%-size: is for a network by name", ["export resnet18 --torch d"] = "%-%-weights FILE is wanted",
   ["export resnet18 --torch d --weights none"] = "%-%-weights none: there is no such file", ["export resnet18 --torch d --best"] = "is for a run",
-  ["export list.lua --torch d --weights downloaded"] = "list.lua: it returns no list of layers",
-  ["export broken.lua --torch d --weights downloaded"] = "broken.lua:1:",
   ["export reference --torch d"] = "reference has no weights.safetensors: its run has ended, and was one that keeps none",
   ["export seg --torch downloaded"] = "downloaded/model.safetensors is there already; name another folder",
 } do

@@ -6,6 +6,7 @@ local core = require "spcore.core"
 local files = require "spcore.files"
 local graph = require "spcore.graph"
 local json = require "spcore.json"
+local model_file = require "spcore.models.file"
 local models = require "spcore.models"
 local network = require "spcore.network"
 local onnx = require "spcore.export.onnx"
@@ -16,13 +17,14 @@ local torch = require "spcore.export.torch"
 local walk = require "spcore.export.walk"
 
 local opt = args.parse({
-  torch = { "", "folder for model.py and model.safetensors" },
-  onnx = { "", "ONNX file to write" },
+  torch = { "", "folder for model.py and model.safetensors", value = "DIR" },
+  onnx = { "", "ONNX file to write", value = "FILE" },
   best = { false, "take the weights of the run's best validation, best.safetensors, not the last ones" },
   with_preprocessing = { false, "the ONNX graph takes bytes, N x H x W x 3, and scales and normalizes them itself" },
-  weights = { "", "of a network by name or in a Lua file: safetensors file with its weights" },
-  variant = { "", "of a network by name: whose weights these are", default = "torchvision_v1" },
-  size = { 0, "of a network by name or in a Lua file: pixels of a side", min = 1, max = 4096, default = "what its weights want; else 224" },
+  weights = { "", "of a network by name or in a Lua file: safetensors file with its weights", value = "FILE",
+    default = "of FILE.lua FILE.safetensors; else none" },
+  variant = { "", "of a network by name: whose weights these are", default = "torchvision_v1", value = "NAME" },
+  size = { 0, "of a network by name or in a Lua file: pixels of a side", min = 1, max = 4096, default = "what its weights want" },
 }, {
   rest = "RUN|NAME|FILE.lua", only = { "debug" },
   doc = "Writes the network of a run, a known network (resnet50) or one in a Lua file, as a PyTorch module with its weights, or as "
@@ -54,6 +56,7 @@ local function check_options(is_run)
     end
   end
   if not is_run and opt.best then args.usage("--best: is for a run, and %s is none", what) end
+  if not is_run and opt.weights == "" and what:find "%.lua$" then opt.weights = model_file.weights(what) or "" end
   if not is_run and opt.weights == "" then args.usage("%s: --weights FILE is wanted, a safetensors file with its weights", what) end
   if opt.weights ~= "" and not sys.there(opt.weights) then args.usage("--weights %s: there is no such file", opt.weights) end
 end
@@ -122,11 +125,11 @@ local function layers_of()
     return models.get(what, { classes = classes_in(opt.weights), variant = variant })
   end
   if opt.variant ~= "" then args.usage("--variant: is for a network by name, and %s is a file", what) end
-  local chunk, why = loadfile(what)
-  if not chunk then args.usage("%s", why) end
-  local ok, list = pcall(chunk)
-  if not ok then args.usage("%s", list) end
-  if type(list) ~= "table" or type(list[1]) ~= "table" then args.usage("%s: it returns no list of layers", what) end
+  local list, usual = model_file.of_text(model_file.text_of(what), what)
+  if usual then
+    core.log("warn", ("%s does not say how its images are prepared; what is written has torchvision's way: mean 0.485 0.456 0.406, std "
+      .. "0.229 0.224 0.225, 224 of 256 pixels; where that is wrong put preprocess = { ... } into it (docs/convert.md)"):format(what))
+  end
   return list
 end
 
@@ -134,7 +137,7 @@ end
 local function loaded(list, reading, want, prefix)
   local g = graph { device = "cpu" }
   local x = g.image_requests(reading).image
-  if want then x = g.normalize { x, scale = true, mean = want.mean, std = want.std }.images else x = g.to_float { x } end
+  x = g.normalize { x, scale = true, mean = want.mean, std = want.std }.images
   local ok, got = pcall(function()
     return g.layers { x, layers = list, weights = { opt.weights, prefix = prefix }, frozen = true, name = "net" }
   end)
@@ -151,22 +154,10 @@ local function of_list()
   check_options(false)
   local list = layers_of()
   local want = list.preprocess
-  local size = opt.size > 0 and opt.size or want and want.crop or 224
-  local reading = { batch = 1, size = size }
-  if want then
-    reading.shorter, reading.interpolation = (size * want.size + want.crop // 2) // want.crop, want.interpolation
-  end
-  if not want then
-    core.log("warn", ("%s says nothing of how images are prepared, so what is written takes floats as the network was trained with "
-      .. "them; preprocess = { size = 256, crop = 224, mean = {...}, std = {...} } in its table says it"):format(what))
-  end
-  if opt.with_preprocessing and not want then
-    args.usage("--with-preprocessing: %s says nothing of how images are prepared; preprocess = { size = 256, crop = 224, mean = {...}, "
-      .. "std = {...} } in its table says it", what)
-  end
+  local size = opt.size > 0 and opt.size or want.crop
+  local reading = { batch = 1, size = size, shorter = (size * want.size + want.crop // 2) // want.crop, interpolation = want.interpolation }
   local g <close>, node = loaded(list, reading, want)
   local net = walk.of(network.of(g, { node.features }), function() return "" end)
-  if not want then net.input_of.of_bytes, net.input_of.steps = false, {} end
   local folder = sys.mkdtemp()
   g:save(folder .. "/net.safetensors")
   local file = tensors.open(folder .. "/net.safetensors", "net.")
