@@ -267,6 +267,7 @@ def parquet_is_damaged(c):
         compression="none",
         use_dictionary=False,
         write_page_checksum=True,
+        write_statistics=False,
     )
     whole = c.read("d.parquet")
     c.write("cut.parquet", whole[: len(whole) // 2])
@@ -281,9 +282,9 @@ def parquet_is_damaged(c):
         r = spcore_import.main([c.folder + "/bad.parquet", "-o", c.folder + "/bad", "--force"], lambda line: None)
         assert r == 0 or r.startswith("spcore_import.py: ") and r.count("\n") == 0, r
     bad = bytearray(whole)
-    at = whole.find(b"IHDR", len(whole) // 2)  # the pages of a later group
-    bad[at : at + 4000] = b"\0" * 4000
+    bad[whole.find(b"IDAT", len(whole) // 2) + 9] ^= 1  # a pixel in a later group, which the page's checksum alone tells
     c.write("page.parquet", bytes(bad))
+    imports(c, "@page.parquet", 1, ["page.parquet behind row ", "--skip-damaged"])
     imports(c, "@page.parquet -o @p --skip-damaged", says="the rest of a damaged file")
     assert 0 < len(members(c, "data", "p")) < 120
 
@@ -525,6 +526,9 @@ def zip_means_no_good(c):
     for k, name in enumerate(["../evil/a.png", "/abs/a.png", "a\\..\\..\\x.png", "C:\\x.png"]):
         zipped(c, f"{k}.zip", [("a/1.png", p[0]), (name, p[1])])
         imports(c, f"@{k}.zip", 1, "leads out of the archive")
+    zipped(c, "bare.zip", [("x", p[0]), ("a/1.png", p[0])])
+    c.write("bare.zip", c.read("bare.zip").replace(b"x", b"\0"))
+    imports(c, "@bare.zip")
     zipped(c, "bomb.zip", [("a/1.png", p[0]), ("a/2.png", bytes(64 << 20))])
     imports(c, "@bomb.zip", 1, "more than 1000 times")
     data = bytearray(c.read("bomb.zip"))

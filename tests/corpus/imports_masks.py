@@ -244,6 +244,7 @@ def coco_means_no_good(c):
         one(says, [{**good, "segmentation": segm}])
     one("category_id that the file does not name", [{**good, "category_id": 77}])
     one("of an image that the file does not name", [good, {**good, "id": 2, "image_id": 5}])
+    one("of an image that the file does not name", [good, {**good, "id": {}, "image_id": []}, None])
     one("no annotation has a segmentation", [{**good, "segmentation": None}], 1)
     c.write("d/x.json", coco([image], [{**good, "segmentation": [[float("nan")] * 6]}]))
     imports(c, "@d/x.json -o @o2", 1, "no places")

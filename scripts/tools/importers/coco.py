@@ -84,11 +84,15 @@ def is_coco(doc):
     )
 
 
+def is_id(v):
+    return isinstance(v, (int, str)) and not isinstance(v, bool)
+
+
 def unique(rows, key, where, what):
     out = {}
     for r in rows:
         k = r.get(key) if isinstance(r, dict) else None
-        if not isinstance(k, (int, str)) or isinstance(k, bool):
+        if not is_id(k):
             raise Refused(f"{where}: one of its {what} has no {key}")
         if k in out:
             raise Refused(f"{where}: two {what} have the {key} {shown(k)}; correct the file")
@@ -146,7 +150,7 @@ class Coco(Drawn):
                 self.job.leave("a JSON file of another kind", p)
         images = self.images(None) or tree
         for p in usual:
-            doc = load_json(tree.read(p), shown(p))
+            doc = load_json(tree.document(p), shown(p))
             if not is_coco(doc):
                 self.job.leave("a JSON file that is not of COCO", p)
                 continue
@@ -186,16 +190,15 @@ class Coco(Drawn):
             raise Refused(f"{where}: no annotation has a segmentation: boxes, key points or captions are no masks")
         of, seen = {k: [] for k in images}, set()
         for a in doc["annotations"]:
-            if not isinstance(a, dict) or a.get("image_id") not in of:
-                self.job.note(
-                    f"annotations in {where} of an image that the file does not name",
-                    str(a.get("id") if isinstance(a, dict) else a),
-                )
+            own, image = (a.get("id"), a.get("image_id")) if isinstance(a, dict) else (a, None)
+            if not is_id(image) or image not in of:
+                self.job.note(f"annotations in {where} of an image that the file does not name", str(own))
                 continue
-            if a.get("id") is not None and a["id"] in seen and not panoptic:
-                self.job.note(f"annotations in {where} whose id another one has", str(a["id"]))
-            seen.add(a.get("id"))
-            of[a["image_id"]].append(a)
+            if is_id(own) and not panoptic:
+                if own in seen:
+                    self.job.note(f"annotations in {where} whose id another one has", str(own))
+                seen.add(own)
+            of[image].append(a)
         part = part_of(posixpath.basename(name)) or part_of(posixpath.dirname(name))
         d = {
             "tree": tree,
@@ -299,7 +302,7 @@ class Coco(Drawn):
         return data, self.segments(d, info, w, h) if self.panoptic else self.instances(d, k, w, h, where)
 
     def category(self, a):
-        label = self.label.get(a.get("category_id")) if isinstance(a.get("category_id"), (int, str)) else None
+        label = self.label.get(a.get("category_id")) if is_id(a.get("category_id")) else None
         if label is None:
             raise LeftOut("an annotation has a category_id that the file does not name")
         return label
@@ -356,6 +359,8 @@ class Coco(Drawn):
         ids = segment_ids(tree.read(path))
         if ids.shape[1::-1] != (w, h):
             raise LeftOut("the PNG of segments has another size than the image")
+        if not isinstance(a["segments_info"], list):
+            raise LeftOut("segments_info is no list")
         labels = {0: self.ground}
         for s in a["segments_info"]:
             if not isinstance(s, dict) or type(s.get("id")) is not int or s["id"] in labels:

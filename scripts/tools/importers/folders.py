@@ -184,7 +184,7 @@ class MaskFolders:
             for p in tree.files:
                 if p.endswith(".json") and side_of(p) == "mask" and tree.files[p] < 1 << 24:
                     rows[posixpath.splitext(posixpath.basename(p))[0]] = object_rows(
-                        load_json(tree.read(p), shown(p)), shown(p)
+                        load_json(tree.document(p), shown(p)), shown(p)
                     )
         return by_image(rows, self.job.classes, "the .json files beside masks") if rows else None
 
@@ -194,7 +194,7 @@ class MaskFolders:
             for p in tree.files:
                 name = posixpath.basename(p)
                 if name == "classes.txt":
-                    lines = [s.strip() for s in tree.read(p).decode("utf-8-sig", "replace").splitlines() if s.strip()]
+                    lines = [s.strip() for s in tree.document(p).decode("utf-8-sig", "replace").splitlines() if s.strip()]
                     colour = re.compile(r"(?<=\S)\s+(#[0-9A-Fa-f]{6}|\d{1,3}\s+\d{1,3}\s+\d{1,3})$")
                     kept = [s for s in lines if not (colour.search(s) and colour.sub("", s) == "void")]
                     self.job.classes = Classes([colour.sub("", s) for s in kept], lines)
@@ -202,7 +202,7 @@ class MaskFolders:
                     return
                 if name == "objectInfo150.txt":
                     rows = [
-                        s.split("\t") for s in tree.read(p).decode("utf-8", "replace").splitlines()[1:] if s.strip()
+                        s.split("\t") for s in tree.document(p).decode("utf-8", "replace").splitlines()[1:] if s.strip()
                     ]
                     self.job.classes = Classes([r[-1].split(",")[0].strip() for r in rows])
                     self.job.opt.map = "ade20k"

@@ -111,7 +111,7 @@ def kind_of_tree(tree, path, folder):
     found += ["coco"] if "coco" in seen else seen[:1] if seen[:1] == ["panoptic"] else []
     found += ["labelme"] if "labelme" in seen else []
     if not found and any(
-        n.lower().endswith(".xml") and b"<annotations>" in tree.data(n)[:4096] for n in names if n.count("/") < 2
+        n.lower().endswith(".xml") and b"<annotations>" in tree.peek(n, 4096) for n in names if n.count("/") < 2
     ):
         found.append("cvat")
     if len(found) > 1:

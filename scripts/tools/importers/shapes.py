@@ -170,6 +170,8 @@ class LabelMe(Drawn):
         before, drawn = self.canvas(w, h), 0
         overlap = False
         for s in doc["shapes"]:
+            if not isinstance(s, dict):
+                raise LeftOut("a shape is no object")
             kind, points, label = s.get("shape_type") or "polygon", s.get("points"), str(s.get("label"))
             ink = NO_LABEL if label.lower() in VOID else self.job.classes.number.get(clean_name(label))
             if ink is None:
@@ -266,7 +268,7 @@ class Yolo(Drawn):
         for tree in trees:
             for p in sorted(tree.files, key=lambda p: (p.count("/"), p)):
                 if names is None and p.lower().endswith((".yaml", ".yml")):
-                    names = yaml_names(tree.read(p).decode("utf-8-sig", "replace"), shown(p))
+                    names = yaml_names(tree.document(p).decode("utf-8-sig", "replace"), shown(p))
                     if names is not None:
                         job.say(f"the classes are those of {shown(p)}")
             pictures = {posixpath.splitext(p)[0]: p for p in tree.files if is_picture(p)}
@@ -355,7 +357,7 @@ class Cvat(Drawn):
             images = job.tree(job.opt.images) if job.opt.images else tree
             documents = [os.path.basename(one)] if one else [p for p in tree.files if p.lower().endswith(".xml")]
             for p in documents:
-                root = self.document(tree.read(p), shown(p))
+                root = self.document(tree.document(p), shown(p))
                 if root is None:
                     job.leave("an XML file that is not of CVAT", p)
                     continue

@@ -38,6 +38,20 @@ class Tree:
         self.bytes_read += len(data)
         return data
 
+    def document(self, path):
+        """The bytes of a file that all samples depend on."""
+        try:
+            return self.read(path)
+        except LeftOut as why:
+            raise Refused(f"{shown(self.path)}: {shown(path)}: {why}") from None
+
+    def peek(self, path, n):
+        """Its first bytes; none where it cannot be read, which is said when it is."""
+        try:
+            return self.data(path)[:n]
+        except LeftOut:
+            return b""
+
     def by_name(self, name):
         """The paths whose last part is this."""
         if self._by_name is None:
@@ -127,7 +141,7 @@ class Zip(Tree):
         parts = name.split("/")
         if name.startswith("/") or ".." in parts or name[1:2] == ":":
             raise Refused(f"{where} leads out of the archive; whoever made it means no good, or pack it again")
-        if m.is_dir() or name.endswith("/") or "__MACOSX" in parts or any(p[:1] == "." for p in parts):
+        if not name or name.endswith("/") or "__MACOSX" in parts or any(p[:1] == "." for p in parts):
             return
         if m.flag_bits & 1:
             raise Refused(f"{where} is encrypted; unpack the archive with its password (unzip), and import the folder")
