@@ -12,6 +12,7 @@ local spec = {
     "none", "probabilities/NAME: npy: float32 classes x height x width; png: the best class's in 16 bits",
     choices = { "none", "npy", "png" },
   },
+  background = { "0", "label that overlays leave as it is; none: each class is tinted", value = "N|none" },
   size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 65536 },
 }
 windows.options(spec)
@@ -19,6 +20,11 @@ local opt, model, weights = predict.args("train_seg.lua", spec,
   "Segments images: writes a mask and an overlay, of the image's own size, for each.")
 local plan = windows.plan(opt, model)
 if opt.window == 0 and opt.size > 4096 then sp.usage("--size %d: at most 4096 without --window", opt.size) end
+
+local background = opt.background == "none" and -1 or math.tointeger(tonumber(opt.background))
+if not background or background < -1 or background > 255 then
+  sp.usage("--background %s: a label from 0 to 255 is wanted, or none", opt.background)
+end
 
 predict.check_folder(opt.out, { "masks", "overlays", "bad.txt", opt.probabilities ~= "none" and "probabilities" or nil })
 local dir <close> = outputs.place(opt, opt.out)
@@ -36,7 +42,7 @@ local names = predict.class_names(model, model.classes or model.decoder.classes)
 local files = g.image_writer {
   image = data.image, logits = logits, dir = dir.path, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
-  legend = table.concat(names, "\n"), restore = true,
+  legend = table.concat(names, "\n"), background = background, restore = true,
 }
 g:results { files.size, files.pixels }
 

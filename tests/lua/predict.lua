@@ -147,6 +147,17 @@ t.match(t.read(at .. "/p/probabilities/00003.npy"), "^\x93NUMPY.*'descr': '<f4'.
 run "predict_seg.lua --weights seg --out p photos/images/00003.jpg --probabilities png --device cpu"
 t.eq(t.read(at .. "/p/probabilities/00003.png"):sub(17, 26), "\0\0\0\x28\0\0\0\x28\x10\0") -- 40 x 40, 16 bits, grey
 
+-- The background has no tint, unless each class is to have one.
+local most = 1
+for i, n in ipairs(told.images[4].pixels) do most = n > told.images[4].pixels[most] and i or most end
+for _, background in ipairs { "none", most - 1 } do
+  run(("predict_seg.lua --weights seg --out tinted_%s photos/images/00003.jpg --background %s --device cpu"):format(background, background))
+end
+t.eq(t.read(at .. "/tinted_none/masks/00003.png"), t.read(at .. "/p/masks/00003.png"))
+t.ok(t.read(at .. "/tinted_none/overlays/00003.png") ~= t.read(("%s/tinted_%d/overlays/00003.png"):format(at, most - 1)), "a tint")
+_, err = run("predict_seg.lua --weights seg --out tinted photos/images/00003.jpg --background ground", 2)
+t.one_line(err, "%-%-background ground: a label from 0 to 255 is wanted, or none")
+
 run "predict_cls.lua --weights cls --out a.csv shapes/disc shapes/ring --device cpu"
 run "predict_cls.lua --weights cls --out b.csv shapes/disc/ shapes/ring/ --batch 1 --strategy replicas --device mock"
 t.eq(t.read(at .. "/a.csv"), t.read(at .. "/b.csv"))

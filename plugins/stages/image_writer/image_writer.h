@@ -23,7 +23,8 @@ typedef struct iw_name {
 typedef struct iw_params {
   const char *dir, *images, *masks, *overlays, *probabilities, *class_names, *legend;
   sp_structs names; /* iw_name */
-  int64_t quality, max_pixels, max_scores;
+  int64_t quality, max_pixels, max_scores, background;
+  double opacity;
   int32_t restore, orient;
 } iw_params;
 
@@ -41,7 +42,9 @@ typedef struct iw_worker {
   im_enlarger enlarger;
   im_buf rgb, original, labels, overlay;
   iw_probabilities probabilities;
-  int64_t pixels[256]; /* of each label, of the sample */
+  int64_t pixels[256];    /* of each label, of the sample */
+  uint64_t tint[256][3];  /* what the overlay shows of each label within its outline, added up, */
+  int64_t tinted[256];    /* of so many pixels */
   char why[IM_WORDS];
 } iw_worker;
 
@@ -78,9 +81,9 @@ typedef struct iw_batch {
 int iw_is_jpeg(const char *path);
 int iw_is_npy(const char *path);
 
-/* legend.c: draws the classes that have pixels, but for 0, into rows of w pixels, or with rgb NULL only counts the rows. names: one a
- * line, from 0 on. This function can't fail. */
-int iw_legend(uint8_t *rgb, int w, const char *names, const int64_t *pixels);
+/* legend.c: draws the classes that have pixels, but for p->background, into rows of w pixels, or with rgb NULL only counts the
+ * rows: squares look as the overlay does, its mean colour within an outline. This function can't fail. */
+int iw_legend(uint8_t *rgb, int w, const iw_params *p, const iw_worker *of);
 
 /* probabilities.c: begin, all rows of scores, end, which takes what has failed so far. The reason is in probabilities.file.why. */
 int iw_probabilities_begin(iw_worker *w, const char *path, int classes, int width, int height);

@@ -35,7 +35,7 @@ static int count_letters(const char *name, const char *end) {
 }
 
 /* An entry that does not fit behind the last one begins a line; what is wider than the picture is cut. */
-static void put_entry(pen *p, const char *name, const char *end, int label) {
+static void put_entry(pen *p, const char *name, const char *end, int label, const iw_worker *of) {
   int z = p->zoom, letters = count_letters(name, end), w = (CS_GLYPH_H + GAP + letters * CS_ADVANCE) * z;
   if (p->x > GAP * z && p->x + w > p->w) {
     p->x = GAP * z;
@@ -45,19 +45,23 @@ static void put_entry(pen *p, const char *name, const char *end, int label) {
     uint8_t colour[3];
     im_label_colour((uint8_t)label, colour);
     box(p, p->x, p->y, CS_GLYPH_H * z, CS_GLYPH_H * z, colour);
+    int64_t n = of->tinted[label];
+    for (int i = 0; n && i < 3; i++) colour[i] = (uint8_t)((of->tint[label][i] + (uint64_t)n / 2) / (uint64_t)n);
+    box(p, p->x + z, p->y + z, (CS_GLYPH_H - 2) * z, (CS_GLYPH_H - 2) * z, colour);
     for (int i = 0; i < letters; i++) glyph(p, p->x + (CS_GLYPH_H + GAP + i * CS_ADVANCE) * z, p->y, cs_next(&name));
   }
   p->x += w + 2 * GAP * z;
 }
 
-int iw_legend(uint8_t *rgb, int w, const char *names, const int64_t *pixels) {
+int iw_legend(uint8_t *rgb, int w, const iw_params *of_params, const iw_worker *of) {
+  const char *names = of_params->legend;
   pen p = {rgb, w, w / 320 < 1 ? 1 : w / 320, 0, 0};
   int label = 0, any = 0;
   p.x = p.y = GAP * p.zoom;
   for (; *names && label < 255; label++) {
     const char *end = names + strcspn(names, "\n");
-    if (label && pixels[label]) {
-      put_entry(&p, names, end, label);
+    if (label != of_params->background && of->pixels[label]) {
+      put_entry(&p, names, end, label, of);
       any = 1;
     }
     names = end + (*end == '\n');

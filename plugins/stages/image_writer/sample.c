@@ -90,27 +90,31 @@ static void count(iw_worker *w, const iw_view *v) {
   for (size_t k = 0, n = (size_t)v->w * (size_t)v->h; k < n; k++) w->pixels[v->labels[k]]++;
 }
 
-/* Half of each label's colour over the image, its outline in full; background (0) and unlabelled (255) stay clear. Below,
- * on white, the legend. */
-static int blend(iw_worker *w, const char *legend, const iw_view *v, iw_view *out) {
+/* A part of each label's colour over the image, its outline in full; the background and what has no label (255) stay clear.
+ * Below, on white, the legend. */
+static int blend(iw_worker *w, const iw_params *p, const iw_view *v, iw_view *out) {
   size_t line = (size_t)v->w, pixels = line * (size_t)v->h;
   const uint8_t *labels = v->labels;
-  int more = iw_legend(NULL, v->w, legend, w->pixels);
+  int more = iw_legend(NULL, v->w, p, w), part = (int)(p->opacity * 256 + 0.5);
   uint8_t *o = im_reserve(&w->overlay, (pixels + line * (size_t)more) * 3);
   *out = (iw_view){.rgb = o, .w = v->w, .h = v->h + more};
   if (!o) return say(w, SP_E_NOMEM, "no memory for an overlay of %d x %d pixels", out->w, out->h);
   memcpy(o, v->rgb, pixels * 3);
+  memset(w->tint, 0, sizeof w->tint);
+  memset(w->tinted, 0, sizeof w->tinted);
   for (size_t k = 0; k < pixels; k++, o += 3) {
     uint8_t label = labels[k], c[3];
-    if (label == 0 || label == 255) continue;
+    if (label == p->background || label == 255) continue;
     size_t x = k % line;
     int edge = (x > 0 && labels[k - 1] != label) || (x + 1 < line && labels[k + 1] != label) ||
                (k >= line && labels[k - line] != label) || (k + line < pixels && labels[k + line] != label);
     im_label_colour(label, c);
-    for (int i = 0; i < 3; i++) o[i] = edge ? c[i] : (uint8_t)((o[i] + c[i] + 1) / 2);
+    for (int i = 0; i < 3; i++) o[i] = edge ? c[i] : (uint8_t)((o[i] * (256 - part) + c[i] * part + 128) / 256);
+    for (int i = 0; !edge && i < 3; i++) w->tint[label][i] += o[i];
+    w->tinted[label] += !edge;
   }
   memset(o, 255, line * (size_t)more * 3);
-  iw_legend(o, v->w, legend, w->pixels);
+  iw_legend(o, v->w, p, w);
   return SP_OK;
 }
 
@@ -257,6 +261,6 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   tell(b, w, i, &v);
   if (*p->masks && (rc = write_labels(w, p, &at, &v))) return rc;
   if (!*p->overlays) return SP_OK;
-  if ((rc = blend(w, p->legend, &v, &both))) return rc;
+  if ((rc = blend(w, p, &v, &both))) return rc;
   return write_rgb(w, p, p->overlays, &at, both.rgb, both.w, both.h);
 }
