@@ -6,6 +6,8 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define COLUMNS 80
 #define OPTIONS_MAX 32
@@ -100,6 +102,52 @@ int sp_cmd_next(const sp_cmd *cmd, int argc, char **argv, int *code) {
 int sp_cmd_failed(const sp_err *err) {
   fprintf(stderr, "spcore: %s\n", err->msg);
   return SP_EXIT_FAILED;
+}
+
+/* Letters of n bytes, in UTF-8. */
+static size_t letters(const char *s, size_t n) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) count += (s[i] & 0xc0) != 0x80;
+  return count;
+}
+
+/* Where what follows a break stands: below the last column of a line, which two blanks or more precede, in its first half. */
+static size_t indent_of(const char *line, size_t n, size_t columns) {
+  size_t indent = 0;
+  for (size_t i = 2; i < n && i <= columns / 2; i++)
+    if (line[i] != ' ' && line[i - 1] == ' ' && line[i - 2] == ' ') indent = i;
+  return indent ? indent : strspn(line, " ") + 2;
+}
+
+static void fold_line(sp_sb *out, const char *line, size_t n, size_t columns) {
+  size_t indent = indent_of(line, n, columns), at = 0;
+  for (size_t i = 0; i < n;) {
+    size_t blanks = strspn(line + i, " "), word = strcspn(line + i + blanks, " \n");
+    size_t wide = letters(line + i + blanks, word);
+    if (at > indent && at + blanks + wide > columns) {
+      sp_sb_putf(out, "\n%*s%.*s", (int)indent, "", (int)word, line + i + blanks);
+      at = indent + wide;
+    } else {
+      sp_sb_putf(out, "%.*s", (int)(blanks + word), line + i);
+      at += blanks + wide;
+    }
+    i += blanks + word;
+  }
+}
+
+int sp_cmd_print_folded(const sp_sb *sb) {
+  struct winsize size;
+  if (sb->broken || !isatty(1) || ioctl(1, TIOCGWINSZ, &size) || size.ws_col < 20) return sp_cmd_print(sb);
+  sp_sb out = {0};
+  for (const char *line = sp_sb_str(sb); *line;) {
+    size_t n = strcspn(line, "\n");
+    fold_line(&out, line, n, size.ws_col);
+    sp_sb_put(&out, line[n] ? "\n" : "");
+    line += n + (line[n] == '\n');
+  }
+  int code = sp_cmd_print(&out);
+  sp_sb_free(&out);
+  return code;
 }
 
 int sp_cmd_print(const sp_sb *sb) {

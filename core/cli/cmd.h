@@ -66,4 +66,7 @@ bool sp_cmd_debug(void); /* SPCORE_DEBUG is set, and not to 0 */
 /* Writes what was collected to stdout; returns the exit code: a full disk or a closed pipe is a failure. */
 int sp_cmd_print(const sp_sb *sb);
 
+/* The same for people: on a terminal lines break between words, and what follows stays below its column. */
+int sp_cmd_print_folded(const sp_sb *sb);
+
 #endif

@@ -124,7 +124,7 @@ static int inspect_main(int argc, char **argv) {
   int rc = inspect(&opt, &out, &err);
   if (rc == SP_E_NOTFOUND && opt.device && !opt.stage)
     code = sp_cmd_usage(&sp_cmd_inspect, "no stage is for --device %s: %s", opt.device, err.msg);
-  else code = rc ? sp_cmd_failed(&err) : sp_cmd_print(&out);
+  else code = rc ? sp_cmd_failed(&err) : opt.json || opt.meta ? sp_cmd_print(&out) : sp_cmd_print_folded(&out);
   sp_sb_free(&out);
   return code;
 }

@@ -43,7 +43,7 @@ static int put_strategy(const char *folder, const char *file, bool json, bool fi
     sp_sb_put(out, ",\"file\":");
     sp_sb_json(out, sp_sb_str(&path));
     sp_sb_put(out, "}");
-  } else if (!st) sp_sb_putf(out, "%-14s %s\n", sp_sb_str(&name), sp_sb_str(&words));
+  } else if (!st) sp_sb_putf(out, "%-14s  %s\n", sp_sb_str(&name), sp_sb_str(&words));
   sp_sb_free(&path);
   sp_sb_free(&words);
   sp_sb_free(&name);
@@ -77,7 +77,8 @@ static int strategies_main(int argc, char **argv) {
   sp_err err;
   sp_sb out = {0};
   if (sp_env_new(&env, &(sp_env_opts){.threads = 1, .max_helpers = 1}, &err)) return sp_cmd_failed(&err);
-  code = list_strategies(env, json, &out, &err) ? sp_cmd_failed(&err) : sp_cmd_print(&out);
+  if (list_strategies(env, json, &out, &err)) code = sp_cmd_failed(&err);
+  else code = json ? sp_cmd_print(&out) : sp_cmd_print_folded(&out);
   sp_sb_free(&out);
   sp_env_free(env);
   return code;

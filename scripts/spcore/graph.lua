@@ -279,7 +279,7 @@ local function apply(self)
   if not (form or self._opt.explain) then return end
   core.only_prints()
   local text = form and schedule.show(self, form) or self._raw:describe()
-  if core.env().rank == 0 then io.write(text) end -- the other ranks have the same tasks
+  if core.env().rank == 0 then io.write(form and text or words.fold(text)) end -- the other ranks have the same tasks
   core.exit(0)
 end
 

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Words of messages: the nearest name, lists of names, milliseconds.
 local core = require "spcore.core"
+local sys = require "spcore.sys"
 
 local words = {}
 
@@ -61,6 +62,18 @@ function words.wrap(text, width, indent)
   end
   lines[#lines + 1] = line
   return table.concat(lines, "\n")
+end
+
+-- Lines for people: on a terminal they break between words, and what follows stays below its column, which two blanks or more
+-- precede in the line's first half. Elsewhere they stay as they are, or are as wide as `otherwise` says.
+function words.fold(text, otherwise)
+  local columns = sys.isatty "stdout" and sys.width "stdout" or otherwise
+  if not columns then return text end
+  return (text:gsub("[^\n]+", function(line)
+    local indent
+    for at in line:gmatch "  ()[^ ]" do indent = at - 1 <= columns // 2 and at > 3 and at - 1 or indent end
+    return words.wrap(line, columns, indent or #line:match "^ *" + 2)
+  end))
 end
 
 return words

@@ -13,6 +13,9 @@ t.eq(words.wrap("one two  three", 3, 2), "one\n  two\n  three")
 t.eq(words.wrap("  é é é", 5, 2), "  é é\n  é")
 t.eq(words.wrap("toolongaword of it", 6, 0), "toolongaword\nof it")
 
+t.eq(words.fold("short  one\n\na name     that is told in words", 24), "short  one\n\na name     that is told\n           in words")
+t.eq(words.fold("  words of a line that is long", 20), "  words of a line\n    that is long")
+
 if not os.execute "command -v script >/dev/null 2>&1" then
   print "skipped the rest: no program 'script' that makes a terminal"
   sp.exit(77)
@@ -122,6 +125,32 @@ do -- a validation says how far it is, and the next step takes its place
   t.match(out, "%]  1/4  validating\27%[K\r%[#+%-+%]  1/4  validating 5/5\27%[K\r\27%[K"
     .. "step 2/4  0:00\n%[#+%-+%]  1/4  validating 5/5\r%[#+%-+%]  2/4") -- a line of it stays
   t.ok(not out:find "1/4  validating [^5]", "less than a tenth of a second later nothing is drawn")
+end
+
+do -- what commands print breaks between words on a terminal, and not in a file
+  local function lines_of(command, columns)
+    t.write(here .. "/it.sh", ("stty cols %d\n'%s' %s\n"):format(columns, t.program, command))
+    os.execute(("cd '%s' && script -qec 'sh it.sh' out </dev/null >/dev/null"):format(here))
+    return t.read(here .. "/out"):gsub("\r\n", "\n"):gsub("Script [^\n]*\n", "")
+  end
+  local function squeezed(text) return (text:gsub("%s+", " ")) end
+  t.write(here .. "/explained.lua", [[
+    local sp = require "spcore"
+    local g <close> = sp.graph(sp.args {})
+    g.toy_mul { (g.toy_source { batch = 4 }).x, name = "a_stage_with_a_long_name" }
+    for _ in g:steps(1) do end
+  ]])
+  for _, command in ipairs { "strategies", "inspect", "inspect toy_mul", "run explained.lua --explain" } do
+    local _, plain = t.spcore(here, command)
+    local longest = 0
+    for line in plain:gmatch "[^\n]+" do longest = math.max(longest, #line) end
+    t.ok(longest > 60, command .. ": a line that is long")
+    local folded = lines_of(command, 60)
+    for line in folded:gmatch "[^\n]+" do
+      t.ok(words.width(line) <= 60 or not line:match "^%s*(.*)":find "%S +%S", ("%s: %s"):format(command, line))
+    end
+    t.ok(squeezed(folded):find(squeezed(plain), 1, true), command .. ": the same words")
+  end
 end
 
 do -- the header breaks between words; in a file it does not break
