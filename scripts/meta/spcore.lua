@@ -25,6 +25,7 @@ local sp = {}
 ---@field default? string what help says in place of the default value
 ---@field value? string what help calls the value: "FILE", "DIR"
 ---@field instead_of? string the option in whose place it stands
+---@field sets? string the parameter of a stage that it gives, as STAGE.NAME
 
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
