@@ -11,4 +11,6 @@ if ! "$PYTHON" -c "import $modules" 2>/dev/null; then
   echo "skipped: $PYTHON has not: $modules (Debian: apt install python3-torch python3-torchvision)"
   exit 77
 fi
+# NumPy's products, and PyTorch's before a script says a number itself: threads that wait spin, which a busy machine pays for
+OMP_NUM_THREADS=1 && export OMP_NUM_THREADS
 exec "$PYTHON" -B "$@"

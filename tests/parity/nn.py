@@ -11,7 +11,6 @@ nn = torch.nn
 r = Report()
 rng = np.random.default_rng(5)
 torch.manual_seed(5)
-torch.set_num_threads(2)
 
 FWD, GRAD = 1e-4, 1e-3
 

@@ -370,7 +370,7 @@ def torch_or_skip():
     except ImportError:
         print("skipped: torch is not installed (Debian: apt install python3-torch)")
         sys.exit(77)
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # a second one waits most of the time, and spins: on a busy machine for minutes
     return torch
 
 
