@@ -465,6 +465,13 @@ START_TEST(the_parallel_extension) {
 }
 END_TEST
 
+/* Under ThreadSanitizer the suite looks for faults in tests/stages/conformance.sh alone, at stages that have threads. */
+#if defined(__SANITIZE_THREAD__)
+static const bool threads_only = true;
+#else
+static const bool threads_only = false;
+#endif
+
 /* ---- conformance ------------------------------------------------------------------------------------------------- */
 
 static sp_sb failures;
@@ -668,6 +675,20 @@ START_TEST(the_conformance_suite_updates_slices) {
 }
 END_TEST
 
+static TCase *conformance(void) {
+  TCase *tc = tcase_create("conformance");
+  tcase_set_timeout(tc, 60);
+  tcase_add_checked_fixture(tc, set_up, tear_down);
+  tcase_add_test(tc, the_conformance_suite_finds_each_fault);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_factors);
+  tcase_add_test(tc, the_conformance_suite_calls_apply);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_slices);
+  tcase_add_test(tc, the_conformance_suite_updates_slices);
+  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_updates_in_calls);
+  return tc;
+}
+
 int main(void) {
   Suite *s = suite_create("stage");
   TCase *tc = tcase_create("stage");
@@ -691,13 +712,7 @@ int main(void) {
   tcase_add_test(tc, calls_are_timed_for_an_observer);
   tcase_add_test(tc, calls_are_given_what_is_of_their_kind);
   tcase_add_test(tc, the_parallel_extension);
-  tcase_add_test(tc, the_conformance_suite_finds_each_fault);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_factors);
-  tcase_add_test(tc, the_conformance_suite_calls_apply);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_slices);
-  tcase_add_test(tc, the_conformance_suite_updates_slices);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_updates_in_calls);
   suite_add_tcase(s, tc);
+  if (!threads_only) suite_add_tcase(s, conformance());
   return suite_run(s);
 }

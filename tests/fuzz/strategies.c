@@ -335,7 +335,7 @@ static int usage(const char *program) {
 static void from_environment(void) {
   const char *cases = getenv("SP_FUZZ_CASES"), *sanitizers = getenv("SP_SANITIZERS");
   bool slow = sanitizers && strcmp(sanitizers, "none") != 0;
-  if (slow) opt.cases = 100, opt.limit = 600;
+  if (slow) opt.cases = 60, opt.limit = 600;
   if (cases && *cases) opt.cases = strtoull(cases, NULL, 10);
   opt.shrink = true;
 }

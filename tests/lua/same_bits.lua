@@ -4,6 +4,10 @@
 -- needs: onednn images jansson
 local sp = require "spcore"
 
+-- Under a sanitizer 30 steps, and each depth with an evaluation or without: threads and memory of the others are theirs.
+local thorough = (os.getenv "SP_SANITIZERS" or "none") == "none"
+local n = thorough and 50 or 30
+
 local stem = os.tmpname()
 local path = stem .. ".safetensors"
 
@@ -27,14 +31,14 @@ local function run(s)
   g:train { loss, optimizer = g.adamw { lr = 3e-3, clip_norm = 1 } }
   local seen, evals = {}, {}
   local steps = 0
-  for step, m in g:steps(50) do
+  for step, m in g:steps(n) do
     assert(step == steps, "steps come in order, each once")
     steps = steps + 1
     seen[#seen + 1] = ("%d %a %a"):format(step, m.loss, m.grad_norm)
     for _, row in ipairs(m.counts) do seen[#seen + 1] = table.concat(row, " ") end
     if s.evaluate and step % 20 == 10 then evals[#evals + 1] = ("%a"):format(g:evaluate { data = val }.loss) end
   end
-  assert(steps == 50)
+  assert(steps == n)
   g:save(path, { optimizer = true })
   return read(path), table.concat(seen, "\n"), table.concat(evals, " ")
 end
@@ -43,10 +47,12 @@ local compared = 0
 for _, frozen in ipairs { true, false } do
   local w, m = run { strategy = "serialized", workers = 1, frozen = frozen }
   local _, _, e = run { strategy = "serialized", workers = 2, frozen = frozen, evaluate = true }
-  local w2, m2 = run { strategy = "serialized", workers = 1, frozen = frozen }
-  assert(w == w2 and m == m2, "the same run twice gives other bits")
+  if thorough then
+    local w2, m2 = run { strategy = "serialized", workers = 1, frozen = frozen }
+    assert(w == w2 and m == m2, "the same run twice gives other bits")
+  end
   for depth = 1, 4 do
-    for _, evaluate in ipairs { false, true } do
+    for _, evaluate in ipairs(thorough and { false, true } or { depth % 2 == 0 }) do
       local workers = 2 * depth - (evaluate and 0 or 1) -- 1..8
       local pw, pm, pe = run { strategy = "pipelined", depth = depth, workers = workers, frozen = frozen, evaluate = evaluate }
       local what = ("frozen=%s depth=%d workers=%d evaluate=%s"):format(frozen, depth, workers, evaluate)
