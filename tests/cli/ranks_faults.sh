@@ -257,7 +257,10 @@ await_other() {
 }
 
 for comm in $comms; do
-  for how in KILL STOP exit "stage fail" "stage loss" "stage cut" full; do
+  hows="KILL STOP exit stage_fail stage_loss stage_cut full"
+  [ $comm = local ] || [ -z "${SP_SKIP_ONCE-}" ] || hows="KILL stage_fail" # mpirun ends the others; check has all
+  for how in $hows; do
+    case $how in stage_*) how="stage ${how#*_}" ;; esac
     case $how in STOP | "stage cut") beside $comm "$how" ;; *) lost $comm "$how" ;; esac
   done
 done

@@ -61,15 +61,17 @@ same() {
 train seg1 "$seg" 18 || not_ok "seg on one rank: $(cat seg1.log)"
 train cls1 "$cls" 18 || not_ok "cls on one rank: $(cat cls1.log)"
 for way in "seg 2 serialized 8" "cls 8 pipelined 0" "seg 4 pipelined 0" "cls 4 deep 1" "seg 8 branches 1" "cls 2 double_buffer 8"; do
-  left_out "$way" "cls 8 pipelined 0" "seg 4 pipelined 0" "cls 4 deep 1" && continue
+  left_out "$way" "seg 4 pipelined 0" "cls 4 deep 1" && continue
   # shellcheck disable=SC2086
   set -- $way
   eval "script=\$$1"
   train "$1.$2.$3" "$script" 18 --ranks "$2" --strategy "$3" --bucket "$4" || not_ok "$way: exit status $?"
   same "$1.$2.$3" "${1}1"
 done
-train mixed "$seg" 18 --ranks 2 --prefetch 3 --run-ahead 2 --workers 3 || not_ok "exit status $?"
-same mixed seg1
+if ! left_out mixed; then
+  train mixed "$seg" 18 --ranks 2 --prefetch 3 --run-ahead 2 --workers 3 || not_ok "exit status $?"
+  same mixed seg1
+fi
 train parts "$seg" 18 --ranks 2 --parts 5 --bucket 0 || not_ok "parts: exit status $?"
 same parts seg1
 
@@ -85,7 +87,7 @@ done
 # ---- bfloat16 between ranks: other bits, the same on any number of them ----
 train half1 "$seg" 18 --wire bf16 || not_ok "bf16 on one rank: $(cat half1.log)"
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
-  left_out "$way" "4 pipelined 0" && continue
+  left_out "$way" && continue
   # shellcheck disable=SC2086
   set -- $way
   train "half$1" "$seg" 18 --wire bf16 --ranks "$1" --strategy "$2" --bucket "$3" || not_ok "bf16, $way: exit status $?"
@@ -97,9 +99,10 @@ if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 
 
 # ---- any number of shards: the tree halves them, and so do 2 and 4 ranks; 3 do not, which is said, but one shard each is ----
 for wire in fp32 bf16; do
+  left_out "$wire" fp32 && continue
   train "twelve1.$wire" "$cls" 6 --shards 12 --wire "$wire" || not_ok "12 shards: $(cat "twelve1.$wire.log")"
   for ranks in 2 4 12; do
-    left_out "$wire $ranks" "fp32 12" "bf16 4" && continue
+    left_out "$wire $ranks" "fp32 4" && continue
     train "twelve$ranks.$wire" "$cls" 6 --shards 12 --wire "$wire" --ranks "$ranks" || not_ok "12 shards, $ranks ranks: exit status $?"
     same "twelve$ranks.$wire" "twelve1.$wire"
   done
@@ -117,7 +120,7 @@ if grep "another order" loud2.log; then not_ok "2 ranks add as one does, and it 
 # ---- products of the rows of all shards, which update weights in place or make gradients; shards without samples ----
 for momentum in 0 0.9; do # with buckets of one weight, which are updated one by one, and with one bucket
   for way in "1 1 serialized 8" "2 4 serialized 0" "4 1 pipelined 8" "8 2 serialized 0"; do
-    left_out "$way" "1 1 serialized 8" "4 1 pipelined 8" && continue
+    left_out "$way" "1 1 serialized 8" "2 4 serialized 0" && continue
     # shellcheck disable=SC2086
     set -- $way
     timeout 600 "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --threads 1 --momentum "$momentum" --file "$PWD/$momentum.$1.safetensors" --ranks "$1" --parts "$2" \
@@ -138,11 +141,12 @@ wide() {
   sed -n 's/.*\(step .*norm 0x\)/\1/p' out >"$name.out"
 }
 for how in "adamw --clip 0.5 --no-factors" "adamw --clip 0.5" "momentum 0.9 --nonfinite skip --clip 0.1"; do
+  left_out "$how" "adamw --clip 0.5" && continue
   # shellcheck disable=SC2086
   wide one --$how
   [ "$(wc -l <one.out)" = 7 ] || not_ok "no norms: $(cat out)"
   for way in "2 0" "4 8" "8 1"; do
-    left_out "$way" "4 8" && continue
+    left_out "$way" "2 0" && continue
     # shellcheck disable=SC2086
     { set -- $way; wide many --$how --ranks "$1" --bucket "$2" --optimizer-shards; }
     if cmp one.safetensors many.safetensors && cmp one.out many.out; then ok "shares, $how, $way"; else not_ok "shares, $how, $way"; fi
@@ -190,6 +194,7 @@ wait
 same torchrun cls1
 # differ WORDS SCRIPT OPTIONS...: what both ranks say, where the second one has that script and these options, too
 differ() {
+  left_out "$1" "$differ_here" && return # all are one comparison of two lists of words
   words=$1 script1=$2; shift 2
   rm -rf differ
   for rank in 1 0; do
@@ -206,6 +211,7 @@ differ() {
     not_ok "ranks that differ: $words: $(cat differ0.log differ1.log)"
   fi
 }
+differ_here="the ranks differ in the strategy: 'serialized' on rank 0, 'deep' on rank 1"
 differ "the ranks differ in the graph, line .*lr = 0.006.* on rank 0, .*lr = 0.002.* on rank 1" train_cls.lua --lr 0.002
 differ "the ranks differ in the seed (--seed): '3' on rank 0, '4' on rank 1" train_cls.lua --seed 4
 differ "the ranks differ in threads (--threads N takes N on each host): '1' on rank 0, '2' on rank 1" train_cls.lua --threads 2

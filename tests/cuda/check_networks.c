@@ -64,8 +64,15 @@ static uint64_t bits_of(spt *t) {
   return h;
 }
 
+/* $SP_TEST_PRECISION names another one. */
+static bool not_wanted(int precision) {
+  const char *only = getenv("SP_TEST_PRECISION");
+  return only && strcmp(only, twin_precisions[precision]) != 0;
+}
+
 START_TEST(calls_in_turn) {
   const char *params = interleaved[_i / 3];
+  if (not_wanted(_i % 3)) return;
   spt *a = batch_of(params, _i % 3, 1, 3), *b = batch_of(params, _i % 3, 1, 4);
   uint64_t alone[2];
   twin_ok(a, spt_forward(a, 0));
@@ -131,6 +138,7 @@ END_TEST
 /* ---- a backward in parts, after one of another step ---- */
 START_TEST(parts) {
   const char *params = interleaved[_i / 3];
+  if (not_wanted(_i % 3)) return;
   spt *a = batch_of(params, _i % 3, 1, 3), *b = batch_of(params, _i % 3, 64, 3);
   ck_assert_int_gt(spt_parts(b), 2);
   for (int acc = 0; acc < 2; acc++) {
@@ -149,9 +157,9 @@ END_TEST
 
 /* ---- gradients that are made of factors ---- */
 START_TEST(factors) {
-  const char *only = getenv("SP_TEST_PRECISION");
-  if (!only && getenv("SP_TEST_SMALL") && _i % 3 != _i / 3 % 3) return; /* each network in one of them */
-  if (!only || !strcmp(only, twin_precisions[_i % 3])) factor_net(_i / 3, twin_device, twin_threads, _i % 3);
+  bool one_each = !getenv("SP_TEST_PRECISION") && getenv("SP_TEST_SMALL"); /* each network in one of them */
+  if (not_wanted(_i % 3) || (one_each && _i % 3 != _i / 3 % 3)) return;
+  factor_net(_i / 3, twin_device, twin_threads, _i % 3);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # conformance.sh - every CUDA module of ours passes the stage conformance suite, in each precision. The modules
-# are those in $SP_CUDA_MODULES, .libs of the build folder where that is not set.
+# are those in $SP_CUDA_MODULES, .libs of the build folder where that is not set; $SP_CONFORMANCE names other precisions.
 set -u
 spcore=${top_builddir:?}/spcore
 modules=${SP_CUDA_MODULES-$top_builddir/.libs}
@@ -19,7 +19,7 @@ if [ "$n" -eq 0 ]; then
   echo 'skipped: this build is without CUDA'
   exit 77
 fi
-for precision in fp32 tf32 bf16; do
+for precision in ${SP_CONFORMANCE:-fp32 tf32 bf16}; do
   # what decoder, batch_crop, batch_rotate ... cannot do without
   "$spcore" check --quiet --precision $precision --set classes=2 --set size=16 --set degrees=30 "$@" >"$out/log" 2>&1
   code=$?

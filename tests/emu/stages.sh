@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 # stages.sh - every CUDA stage over the CUDA emulator: against its twin on the cpu, and the conformance suite of stages.
 . "$top_srcdir/tests/emu/env.sh"
-if test "${SP_SANITIZERS-none}" != none; then # all of them take minutes then
-  SP_TEST_PRECISION=tf32 && export SP_TEST_PRECISION
+# All precisions take minutes under a sanitizer: memory of float32 is what the networks have here, of bfloat16 the suite.
+if test "${SP_SANITIZERS-none}" != none; then
+  SP_TEST_PRECISION=tf32 SP_CONFORMANCE=bf16
+  export SP_TEST_PRECISION SP_CONFORMANCE
 fi
 failed=0
 for suite in stages labels optim networks; do
