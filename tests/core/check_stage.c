@@ -447,7 +447,8 @@ START_TEST(the_parallel_extension) {
   sp_ctx_holder holder;
   int64_t sum = 0;
   ck_assert_int_eq(sp_team_new(&with.team, 4, &err), SP_OK);
-  sp_inst fake = {.name = "it", .label = "stage 'it'", .host = &with};
+  sp_stage_type type = {.name = "it"};
+  sp_inst fake = {.name = "it", .label = "stage 'it'", .type = &type, .host = &with};
   sp_ctx *ctx = sp_ctx_for(&holder, "a device", &err);
   ck_assert_ptr_null(ctx->host->get_extension(ctx, SP_EXT_PARALLEL)); /* a device has none */
   ctx = sp_inst_ctx(&holder, &fake, NULL, &err);
