@@ -272,14 +272,16 @@ static void run_b(twin *w, bool backward) {
 }
 
 /* A capture admits no allocation and no wait, so it finds those too. */
-bool twin_sanitized(void) {
+/* In a build for a sanitizer, which looks at memory and takes long: other builds compare all bits. */
+static bool sanitized(void) {
   const char *sanitizers = getenv("SP_SANITIZERS");
   return sanitizers && strcmp(sanitizers, "none") != 0;
 }
 
 void twin_repeat(twin *w, bool backward) {
   static int calls;
-  if (twin_sanitized() && calls++ % 4) return;
+  const int apart = sanitized() ? 4 : getenv("SP_TEST_SMALL") ? 2 : 1;
+  if (calls++ % apart) return;
   snapshot *before = take(w), *after;
   run_b(w, backward);
   after = take(w);

@@ -56,11 +56,9 @@ void twin_backward(twin *w); /* with gradients of the outputs drawn anew */
 void twin_compare(twin *w, int what);
 void twin_compare_step(twin *w); /* outputs, gradients, weights and state */
 
-/* Whether this is a build for a sanitizer, which looks at memory and takes long: other builds compare all bits. */
-bool twin_sanitized(void);
-
-/* On the device alone: the same bits a second time, captured, and replayed with other values. One call in four under a
- * sanitizer: the memory that it touches is that of the calls before it. */
+/* On the device alone: the same bits a second time, captured, and replayed with other values. One call in two where
+ * $SP_TEST_SMALL is set, as for the emulator, and one in four under a sanitizer: the memory that it touches is that of the
+ * calls before it. */
 void twin_repeat(twin *w, bool backward);
 
 void twin_close(twin *w); /* the errors go to the case's line of the table */
