@@ -161,7 +161,7 @@ again
 boot 0 check
 called all
 grep -q '^make -n .* check TESTS=$' "$dir/calls" || { echo 'FAIL: the programs of the tests are not built first'; status=1; }
-grep -q '^make -C build -j 2 check$' "$dir/calls" || { echo 'FAIL: no tests are run'; status=1; }
+grep -q '^make -C build -j 3 check$' "$dir/calls" || { echo 'FAIL: no tests are run'; status=1; }
 
 anew "$none" 'no: no device "cuda": no CUDA toolkit: no nvcc'
 boot 0 run x.lua
