@@ -17,7 +17,7 @@ failed=0
 # ended STATUS LINE COMMAND...: with that exit status, and with that line alone on stderr
 ended() {
   want=$1; line=$2; shift 2
-  (exec timeout -s KILL 60 "$@" > out 2> err < /dev/null) # what this shell says of a signal does not belong there
+  (exec timeout -s KILL 600 "$@" > out 2> err < /dev/null) # what this shell says of a signal does not belong there
   got=$?
   if [ "$got" = "$want" ] && [ "$(cat err)" = "$line" ]; then
     echo "ok - $line"

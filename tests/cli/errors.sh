@@ -198,7 +198,7 @@ signals() {
   cat > stuck.lua
   # in the background a shell lets SIGINT be ignored; what earlier runs left must not be taken for this one's
   rm -f err pid got
-  timeout -s KILL 60 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
+  timeout -s KILL 600 sh -c "(trap - INT; exec '$spcore' run stuck.lua 2> err) & echo \$! > pid; wait \$!; echo \$? > got" &
   for _ in $(seq 300); do grep -qx on err 2> /dev/null && [ -s pid ] && break; sleep 0.1; done
   while [ $# -gt 0 ]; do
     kill "-$1" "$(cat pid)"

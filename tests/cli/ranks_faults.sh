@@ -179,10 +179,10 @@ lost() {
     ulimit -f $blocks
     if [ "$comm" = mpi ]; then
       # a folder for each of two at once: Open MPI makes one of its own there, which fails now and then where both begin to
-      TMPDIR=$PWD timeout -s KILL 120 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
+      TMPDIR=$PWD timeout -s KILL 600 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 \
         --enable-recovery --tag-output "$@" >out 2>&1 </dev/null
     else
-      TMPDIR=$PWD timeout -s KILL 120 "$@" --ranks 4 >out 2>&1 </dev/null
+      TMPDIR=$PWD timeout -s KILL 600 "$@" --ranks 4 >out 2>&1 </dev/null
     fi
   )
   got=$?

@@ -37,7 +37,7 @@ expect() {
   : >"$tmp/options"
   while test "$1" != --; do echo "$1" >>"$tmp/options" && shift; done
   shift
-  env $vars timeout 120 "$spcore" run "$tmp/trap.lua" --device cuda --quiet --out "$tmp/run$n" $(cat "$tmp/options") \
+  env $vars timeout 600 "$spcore" run "$tmp/trap.lua" --device cuda --quiet --out "$tmp/run$n" $(cat "$tmp/options") \
     >"$tmp/out" 2>"$tmp/err"
   got=$?
   ok=1

@@ -27,7 +27,7 @@ ranks nccl kill 2
 unset NCCL_WIN_ENABLE
 
 run() { # run RANKS CAPTURE
-  timeout 120 "$top_builddir/spcore" run train_cls.lua --device cuda --ranks "$1" --capture "$2" --shards 4 --size 32 --batch 2 \
+  timeout 600 "$top_builddir/spcore" run train_cls.lua --device cuda --ranks "$1" --capture "$2" --shards 4 --size 32 --batch 2 \
     --samples 61 --eval-every 4 --steps 12 --seed 3 --checksums --no-tensorboard --quiet --out "$tmp/$1.$2" >"$tmp/log" 2>&1 &&
     cmp "$tmp/$1.$2/checksums.jsonl" "$tmp/1.off/checksums.jsonl" || {
     echo "FAIL: $* ranks: $(cat "$tmp/log")"
@@ -78,7 +78,7 @@ again() { # again RANKS THEN
     echo "FAIL: $1 ranks were through before they were killed"
     exit 1
   fi
-  timeout 120 "$top_builddir/spcore" run train_cls.lua --resume "$tmp/$1.then.$2" --ranks "$2" --quiet >"$tmp/log" 2>&1 &&
+  timeout 600 "$top_builddir/spcore" run train_cls.lua --resume "$tmp/$1.then.$2" --ranks "$2" --quiet >"$tmp/log" 2>&1 &&
     cmp "$tmp/$1.then.$2/checksums.jsonl" "$tmp/whole/checksums.jsonl" &&
     cmp "$tmp/$1.then.$2/weights.safetensors" "$tmp/whole/weights.safetensors" || {
     echo "FAIL: $1 ranks, then $2: $(cat "$tmp/log")"

@@ -48,7 +48,7 @@ typedef struct totals {
 
 static const char *const captures[] = {"off", "lane", "step", "auto"};
 static sf_opts opt = {
-    .cases = 300, .seed = 1, .jobs = 1, .swaps = 2, .waits = 1, .changes = 30, .devices = "cpu,sim,mock", .limit = 60};
+    .cases = 300, .seed = 1, .jobs = 1, .swaps = 2, .waits = 1, .changes = 30, .devices = "cpu,sim,mock", .limit = 600};
 static totals sum;
 
 /* ---- one worker -------------------------------------------------------------------------------------------------- */
@@ -320,7 +320,7 @@ static int usage(const char *program) {
           "  --seed S         of the first one; each has the next (1)\n"
           "  --jobs J         processes (1)\n"
           "  --device A,B     of cpu, sim, mock, cuda, or emu alone: cuda in the emulator (cpu,sim,mock)\n"
-          "  --limit SECONDS  a case that takes longer hangs (60)\n"
+          "  --limit SECONDS  a case that takes longer hangs (600)\n"
           "  --no-shrink      print the seeds of failures only\n"
           "  --print          print the scripts of the seeds, run nothing\n"
           "  --mutate         change the lists of operations: the proof must notice\n"
