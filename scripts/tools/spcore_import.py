@@ -299,6 +299,11 @@ def check_out(opt):
             raise Refused(f"{shown(out)} is there and was not written by an import; another -o is wanted")
         if not opt.force:
             raise Refused(f"{shown(out)} is there already; import anew and replace it (--force), or take another -o")
+    if os.path.lexists(out + ".old"):
+        raise Refused(
+            f"{shown(out)}.old is there: what an import that was killed has not replaced; rename it, or remove it "
+            f"(rm -r '{shown(out)}.old')"
+        )
     parent = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(parent):
         raise Refused(f"{shown(parent)}: there is no such folder, in which {shown(os.path.basename(out))} would be")

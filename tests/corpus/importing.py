@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What cases of scripts/tools/spcore_import.py share: it runs in this process, and `spcore data` reads what it has
-written without a word. Cases that need a package of Python that is not there are left out, and the first line says which."""
+written without a word. Cases that need a package of Python that is not there are left out, as the first line says."""
 
 import importlib
 import io

@@ -282,7 +282,7 @@ def parquet_is_damaged(c):
         r = spcore_import.main([c.folder + "/bad.parquet", "-o", c.folder + "/bad", "--force"], lambda line: None)
         assert r == 0 or r.startswith("spcore_import.py: ") and r.count("\n") == 0, r
     bad = bytearray(whole)
-    bad[whole.find(b"IDAT", len(whole) // 2) + 9] ^= 1  # a pixel in a later group, which the page's checksum alone tells
+    bad[whole.find(b"IDAT", len(whole) // 2) + 9] ^= 1  # a pixel, which the page's checksum alone tells
     c.write("page.parquet", bytes(bad))
     imports(c, "@page.parquet", 1, ["page.parquet behind row ", "--skip-damaged"])
     imports(c, "@page.parquet -o @p --skip-damaged", says="the rest of a damaged file")
@@ -579,6 +579,9 @@ def what_it_is_not(c):
     c.image("one/a/1.png", 8)
     imports(c, "@one -o @one", 1, "another -o is wanted")
     imports(c, "@one -o @no/where", 1, "there is no such folder")
+    c.folder_of("out.old")
+    imports(c, "@one", 1, "out.old is there")
+    os.rmdir(c.path("out.old"))
     c.folder_of("out.importing")
     try:
         imports(c, "@one", 1, "was killed")

@@ -60,7 +60,7 @@ def pixels_of(segm, w, h, job, where):
         return unpack(segm, w, h)
     if not isinstance(segm, list):
         raise LeftOut("a segmentation is neither polygons nor run lengths")
-    out = np.zeros((h, w), np.uint8)
+    out = np.zeros((w, h), np.uint8).T
     for p in segm:
         if (
             not isinstance(p, list)
@@ -308,6 +308,8 @@ class Coco(Drawn):
         return label
 
     def instances(self, d, k, w, h, where):
+        import numpy as np
+
         mask, layers, crowds = self.canvas(w, h), [], []
         for a in d["of"][k]:
             label, segm = self.category(a), a.get("segmentation")
@@ -315,7 +317,7 @@ class Coco(Drawn):
                 self.job.note("annotations without a segmentation, not drawn", where)
                 continue
             pixels = pixels_of(segm, w, h, self.job, where)
-            if not pixels.any():
+            if not np.count_nonzero(pixels):
                 self.job.note("annotations that cover no pixel's centre in their image", where)
                 continue
             if a.get("iscrowd"):

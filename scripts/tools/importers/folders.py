@@ -194,7 +194,8 @@ class MaskFolders:
             for p in tree.files:
                 name = posixpath.basename(p)
                 if name == "classes.txt":
-                    lines = [s.strip() for s in tree.document(p).decode("utf-8-sig", "replace").splitlines() if s.strip()]
+                    text = tree.document(p).decode("utf-8-sig", "replace")
+                    lines = [s.strip() for s in text.splitlines() if s.strip()]
                     colour = re.compile(r"(?<=\S)\s+(#[0-9A-Fa-f]{6}|\d{1,3}\s+\d{1,3}\s+\d{1,3})$")
                     kept = [s for s in lines if not (colour.search(s) and colour.sub("", s) == "void")]
                     self.job.classes = Classes([colour.sub("", s) for s in kept], lines)

@@ -180,7 +180,7 @@ def grey_png(a):
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 8, 0, 0, 0, 0))
-        + chunk(b"IDAT", zlib.compress(rows.tobytes(), 6))
+        + chunk(b"IDAT", zlib.compress(rows.tobytes(), 4))
         + chunk(b"IEND", b"")
     )
 

@@ -62,12 +62,12 @@ def paint(mask, layers, job, where):
     """Draws layers (pixels, label), largest first, so that the smaller lies on top; of equal ones the later."""
     import numpy as np
 
-    covered = np.zeros(mask.shape, bool)
-    sized = [(int(pixels.sum()), i, pixels, label) for i, (pixels, label) in enumerate(layers)]
+    covered = np.zeros(mask.shape[::-1], bool).T  # by columns, as the layers are
+    sized = [(np.count_nonzero(pixels), i, pixels, label) for i, (pixels, label) in enumerate(layers)]
     overlap = 0
     for _, _, pixels, label in sorted(sized, key=lambda s: (-s[0], s[1])):
         on = pixels.astype(bool)
-        overlap += int((covered & on & (mask != label)).sum())
+        overlap += np.count_nonzero(covered & on & (mask != label))
         mask[on] = label
         covered |= on
     if overlap:
@@ -102,7 +102,7 @@ class Drawn:
     def canvas(self, w, h):
         import numpy as np
 
-        return np.full((h, w), self.ground, np.uint8)
+        return np.full((w, h), self.ground, np.uint8).T  # by columns, as `fill` draws
 
 
 # ---- LabelMe ----
@@ -298,6 +298,8 @@ class Yolo(Drawn):
         return where
 
     def sample(self, where, tree, at):
+        import numpy as np
+
         data = tree.read(where)
         _, w, h = head(data)
         layers = []
@@ -323,7 +325,7 @@ class Yolo(Drawn):
                 raise LeftOut("a polygon has coordinates outside of 0 to 1, the fractions of width and height")
             self.polygons += 1
             pixels = fill([c for x, y in zip(v[::2], v[1::2]) for c in (x * w, y * h)], w, h)
-            if not pixels.any():
+            if not np.count_nonzero(pixels):
                 self.job.note("polygons that cover no pixel's centre", at)
             layers.append((pixels, self.numbers[label]))
         mask = self.canvas(w, h)
