@@ -103,7 +103,8 @@ function bench.result(rows, about)
       r.steps_per_second, r.least, r.most = median(r.runs)
       r.images_per_second = images and r.steps_per_second * images
       local base = first[row.batch]
-      if about.turns > 1 and base and base.steps_per_second then r.gain_percent = 100 * (r.steps_per_second / base.steps_per_second - 1) end
+      local compared = about.turns > 1 and base and base.steps_per_second -- of one turn the noise is not known
+      if compared then r.gain_percent = 100 * (r.steps_per_second / compared - 1) end
     end
     first[row.batch] = first[row.batch] or r
     table.insert(about.rows, r)
@@ -139,7 +140,8 @@ function bench.table(result)
     lines[i] = (table.concat(out, "  ") .. (line.words and "  " .. line.words or "")):gsub(" +$", "")
   end
   lines[#lines + 1] = ("%s; a run's steps/s: %s"):format(result.turns > 1 and ("medians of %d turns"):format(result.turns)
-    or "one turn: noise unknown, so no gain is printed (--repeat 3)", result.mean and "the mean over its steps, as the other program's" or "the median of at most ten parts of its steps")
+    or "one turn: noise unknown, so no gain is printed (--repeat 3)",
+    result.mean and "the mean over its steps, as the other program's" or "the median of at most ten parts of its steps")
   return table.concat(lines, "\n")
 end
 

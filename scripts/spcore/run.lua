@@ -583,7 +583,8 @@ function run:finish(text)
   local why = self.save_weights and save(self)
   local cut_short = core.interrupted() or (c and c.stopped)
   if self.samples then
-    if self.save_weights and not why and not cut_short then self.samples:worst(self.dir .. "/weights.safetensors", self.last) end
+    local whole = self.save_weights and not why and not cut_short
+    if whole then self.samples:worst(self.dir .. "/weights.safetensors", self.last) end
     self.samples:close()
   end
   local told = not cut_short and not why and summary_of(self)

@@ -89,7 +89,8 @@ end
 function settings.print(s, dir)
   progress.print("spcore %s  %s", s.spcore, s.script)
   -- What is as everywhere is left out.
-  local how = s.device .. (s.precision ~= "fp32" and ", " .. s.precision or "") .. (s.capture ~= "off" and ", capture " .. s.capture or "")
+  local how = s.device .. (s.precision ~= "fp32" and ", " .. s.precision or "")
+  how = how .. (s.capture ~= "off" and ", capture " .. s.capture or "")
   local lanes = (#s.lanes > 1 or s.delay > 0) and (" (%d lane%s, delay %d)"):format(#s.lanes, #s.lanes == 1 and "" or "s", s.delay)
   progress.wrapped("device %s  strategy %s%s  threads %d  seed %d", how, s.strategy, lanes or "", s.threads, s.seed)
   local kept = s.memory.cache > 0 and (", cache %s"):format(size(s.memory.cache)) or ""

@@ -156,7 +156,7 @@ local function name_of(self, class) return self.classes and self.classes[class +
 
 local function tell_masks(self, board, step, list)
   for _, s in ipairs(list) do
-    local group = ("sample %d/"):format(tonumber(s.name))
+    local group = ("validation/samples/%d/"):format(tonumber(s.name))
     for _, kind in ipairs(self.told and { "last" } or { "input", "truth", "last" }) do
       board:image(step, group .. (kind == "last" and "predicted" or kind), ("%s/%s-%s.png"):format(self.dir, kind, s.name))
     end
@@ -167,13 +167,13 @@ local function tell_classes(self, board, step, list, predicted)
   local function cell(class) return (name_of(self, class):gsub("|", "\\|")) end
   local lines = { "| sample | is | taken for | probability |\n|---|---|---|---|" }
   for i, s in ipairs(list) do
-    local tag = ("sample %d/%s"):format(tonumber(s.name), name_of(self, s.truth))
+    local tag = ("validation/samples/%d/input"):format(tonumber(s.name))
     if not self.told then board:image(step, tag, ("%s/input-%s.png"):format(self.dir, s.name)) end
     local p = predicted[i]
     lines[#lines + 1] = ("| %d | %s | %s | %s |"):format(tonumber(s.name), cell(s.truth), cell(p.class),
       p.probability and ("%.3f"):format(p.probability) or "not a number")
   end
-  board:text(step, "samples", table.concat(lines, "\n"))
+  board:text(step, "validation/samples", table.concat(lines, "\n"))
 end
 
 local function draw(self, step, best, board)

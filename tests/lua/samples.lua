@@ -93,9 +93,9 @@ local function events_of(name)
   end
 end
 local events = events_of "seg"
-t.eq(select(2, events:gsub("sample 2/input", "")), 1)
-t.eq(select(2, events:gsub("sample 2/truth", "")), 1)
-t.eq(select(2, events:gsub("sample 2/predicted", "")), 3)
+t.eq(select(2, events:gsub("validation/samples/2/input", "")), 1)
+t.eq(select(2, events:gsub("validation/samples/2/truth", "")), 1)
+t.eq(select(2, events:gsub("validation/samples/2/predicted", "")), 3)
 t.ok(events:find(t.read(file "seg/samples/last-00002.png"), 1, true), "the last picture is there")
 events = events_of "cls"
 t.eq(select(2, events:gsub("| sample | is | taken for | probability |", "")), 2)

@@ -103,12 +103,14 @@ end
 
 local function put_rows(put, runs, rows)
   put '<div class="scroll"><table class="versus"><tr><th></th>'
-  for i, run in ipairs(runs) do put('<th><span class="key" style="background:var(--line%d)"></span>%s</th>', (i - 1) % 6, e(run.dir)) end
+  for i, run in ipairs(runs) do
+    put('<th><span class="key" style="background:var(--line%d)"></span>%s</th>', (i - 1) % 6, e(run.dir))
+  end
   put "</tr>"
   for _, one in ipairs(rows) do
     put("<tr><th>%s</th>", e(one.name))
     for i = 1, #runs do
-      put('<td class="%s">%s</td>', one.best == i and "best" or "wrap", e(one.words and one.words[i] or one.values[i] or "-"))
+      put('<td class="%s">%s</td>', one.best == i and "wrap best" or "wrap", e(one.words and one.words[i] or one.values[i] or "-"))
     end
     put "</tr>"
   end
@@ -125,16 +127,20 @@ local function put_curves(put, runs)
     local series = {}
     for i, run in ipairs(runs) do
       local train, val = run.curves[name], run.validations[name]
-      if train then series[#series + 1] = { name = run.dir, points = page.points(train), colour = i - 1, bare = true, dash = val ~= nil } end
-      if val then
-        series[#series + 1] = { name = not train and run.dir or nil, points = page.points(val), dots = #val <= 60, colour = i - 1, bare = true }
+      local function add(points, t)
+        t.points, t.colour, t.bare = page.points(points), i - 1, true
+        series[#series + 1] = t
       end
+      if train then add(train, { name = run.dir, dash = val ~= nil }) end
+      if val then add(val, { name = not train and run.dir or nil, dots = #val <= 60 }) end
     end
     page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series })
   end
   local series = {}
   for i, run in ipairs(runs) do
-    if #run.rate > 0 then series[#series + 1] = { name = run.dir, points = page.points(run.rate), colour = i - 1, bare = true } end
+    if #run.rate > 0 then
+      series[#series + 1] = { name = run.dir, points = page.points(run.rate), colour = i - 1, bare = true }
+    end
   end
   if #series > 0 then
     page.put_plot(put, { title = "steps/s, without the pauses of validations", x = "step", zero = true, from = 1, to = last,
@@ -150,7 +156,8 @@ function compare.page(runs)
     put("<h1>%d runs</h1>", #runs)
     put "<h2>What differs</h2>"
     local rows = compare.differences(runs)
-    if #rows == 0 then put '<p class="dim">Nothing: same script, data, machine and options.</p>' else put_rows(put, runs, rows) end
+    if #rows == 0 then put '<p class="dim">Nothing: same script, data, machine and options.</p>' end
+    if #rows > 0 then put_rows(put, runs, rows) end
     put "<h2>How they went</h2>"
     put_rows(put, runs, compare.figures(runs))
     put_curves(put, runs)
@@ -168,7 +175,9 @@ function compare.table(runs)
   for _, rows in ipairs { compare.differences(runs), compare.figures(runs) } do
     for _, one in ipairs(rows) do
       local line = { one.name }
-      for i = 1, #runs do line[i + 1] = (one.words and one.words[i] or one.values[i] or "-") .. (one.best == i and " *" or "") end
+      for i = 1, #runs do
+        line[i + 1] = (one.words and one.words[i] or one.values[i] or "-") .. (one.best == i and " *" or "")
+      end
       lines[#lines + 1] = line
     end
   end

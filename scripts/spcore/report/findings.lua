@@ -57,7 +57,7 @@ local function of_loss(run, add)
     elseif p[2] > most then most, at = p[2], p[1] end
   end
   local lr = run.settings.options.lr
-  local smaller = ("Take a smaller --lr%s."):format(type(lr) == "number" and (", such as %.2g instead of %.4g"):format(lr / 10, lr) or "")
+  local smaller = "Take a smaller --lr" .. (type(lr) == "number" and (", such as %.2g instead of %.4g."):format(lr / 10, lr) or ".")
   if lost then add("bad", ("The loss is not a number from step %d on."):format(lost + 1), smaller) end
   if begun == begun and begun > 0 and most > 5 * begun then
     add("bad", ("The loss exploded: %s at step %d, %.0f times that of the first step, %s."):format(w.figure(most), at + 1,

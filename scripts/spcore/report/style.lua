@@ -9,7 +9,8 @@ body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.45 sy
 main { max-width: 1180px; margin: 0 auto; padding: 20px 16px 48px; }
 h1 { font-size: 22px; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 17px; margin: 32px 0 10px; }
 h3 { font-size: 15px; margin: 18px 0 8px; }
-p { margin: 6px 0; } .dim { color: var(--dim); } code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; } .word { white-space: nowrap; }
+p { margin: 6px 0; } .dim { color: var(--dim); } code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
+.word { white-space: nowrap; }
 .state { display: inline-block; border: 1px solid var(--rule); border-radius: 10px; padding: 0 9px; font-size: 13px; }
 dl.about { display: grid; grid-template-columns: max-content 1fr; gap: 3px 14px; margin: 10px 0 0; font-size: 14px; }
 dl.about dt { color: var(--dim); } dl.about dd { margin: 0; overflow-wrap: anywhere; }
@@ -19,7 +20,8 @@ dl.about dt { color: var(--dim); } dl.about dd { margin: 0; overflow-wrap: anywh
 .tile span { color: var(--dim); font-size: 13px; }
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(340px, 100%), 1fr)); gap: 14px; }
 figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 8px 8px 4px; }
-figcaption { font-size: 13px; padding: 0 4px 4px; } figcaption i { font-style: normal; color: var(--dim); margin-left: 10px; display: inline-block; }
+figcaption { font-size: 13px; padding: 0 4px 4px; } figcaption i { font-style: normal; color: var(--dim); margin-left: 10px; }
+figcaption i { display: inline-block; }
 .key { display: inline-block; width: 14px; height: 3px; border-radius: 2px; margin: 0 5px 3px 0; vertical-align: middle; }
 svg.plot { display: block; width: 100%; height: auto; } .mark { fill: var(--dim); font: 11px system-ui, sans-serif; }
 .grid { stroke: var(--rule); stroke-width: 1; } .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
