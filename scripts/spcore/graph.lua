@@ -72,6 +72,7 @@ end
 local function wire(g, node, port, value)
   local refs = g._wired[node][port] or {}
   for _, ref in ipairs(core.kind(value) and { value } or value) do
+    g._read[ref.name] = true
     ref = as_wanted(g, node, port, ref)
     g._raw:wire(node, port, ref)
     refs[#refs + 1] = ref
@@ -513,7 +514,7 @@ return function(opt)
   got.traced = got.trace ~= "" or rawget(opt, "timing") == true
   local g = {
     _trace = asked.trace ~= "" and asked.trace,
-    _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {},
+    _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _read = {},
     _applied = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names

@@ -50,9 +50,21 @@ options.common = {
   val_fraction = { -1.0, "part of the samples for validation", default = "the script's; none where the data say what validates",
     groups = "reading graph", sets = "reader.val_fraction",
     more = "The part of the samples that validates, from 0 to 0.9." },
+  folds = { 0, "divide the samples into so many folds, one of which validates", default = "--val-fraction divides them", min = 0,
+    max = 1000, groups = "reading graph", sets = "reader.folds", more = "Divide the samples into so many folds, each class by its "
+      .. "share. Every sample is in one of them; *--fold* says which one validates." },
+  fold = { 0, "which of --folds validates, from 1", default = "none", min = 0, max = 1000, groups = "reading graph",
+    sets = "reader.fold" },
+  limit = { 0, "read at most so many samples, for a quick try", default = "all", min = 0, groups = "reading graph",
+    sets = "reader.limit", more = "Read at most so many samples: the first of a fixed order that depends on their names alone, "
+      .. "each class by its share; of data with parts so many of each." },
   mask_name = { "", "how masks are called, * being the stem of the image: '*_mask', or 'img_*=mask_*'",
     default = "of the same stem, or by the one rule that fits them all", groups = "reading graph",
     sets = "reader.mask_name", more = "How masks are called, where * is the stem of the image without its ending, such as _*\\_mask_." },
+  mask_values = { "", "which class a value of the masks is: 0=bg,255=fg; 0-127=bg; #ff0000=fg; 7=ignore",
+    default = "values are the numbers of classes, 255 is no label", groups = "reading graph", sets = "reader.mask_values",
+    more = "Which class each value of the masks is, such as _0=bg,255=fg_, with ranges (_0-127=bg_), colours (_#ff0000=fg_), and "
+      .. "_ignore_ for no label. Without classes.txt it names the classes, in this order." },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.01, max = 3600, value = "SECONDS",
     groups = "strategy graph", resume = "free",
     more = "About how many seconds strategy *auto* may measure. Slow steps run at least a few times each." },

@@ -13,6 +13,7 @@ local mean_iou = require "spcore.iou"
 local metrics_line = require "spcore.metrics_line"
 local network = require "spcore.network"
 local progress = require "spcore.progress"
+local labels = require "spcore.labels"
 local ranks = require "spcore.ranks"
 local folder = require "spcore.run_folder"
 local run_settings = require "spcore.run_settings"
@@ -226,11 +227,19 @@ local function add_writers(self, t, opt, again)
   end
 end
 
+-- What is odd about the labels, before anything is learned from them; the run does not begin where nothing can be.
+local function look_at_labels(g)
+  local why, odd = labels.of_graph(g)
+  if why then core.fail(why) end
+  return odd
+end
+
 -- run{ graph =, opt =, steps =, epochs =, classes =, name =, settings =, weights = false, samples = }: makes the folder, writes
 -- the settings and prints them. epochs: how many the steps are, which are then told, too; classes: their names, a list or a line
 -- each; settings: more of them; weights: whether they are saved at the end; samples: see samples.lua, how many opt.pictures says.
 local function new(t)
   t = check(t)
+  local odd = look_at_labels(t.graph)
   local opt = t.opt or {}
   local function given(key) return rawget(opt, key) or "" end
   local settings, again = run_settings.of(t.graph, opt, t.settings or {}), given "resume" ~= ""
@@ -241,6 +250,7 @@ local function new(t)
   local lock, metrics
   if again then lock, metrics = go_on(t, dir, settings) else lock, metrics = begin(dir, settings, text) end
   if not again and ranks.first then network.save(t.graph, dir .. "/network.json", names_of(t.classes)) end
+  for _, line in ipairs(ranks.first and odd or {}) do progress.wrapped("%s", line) end
   if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   metrics:setvbuf "no"
   local first = t.graph:step()

@@ -36,6 +36,15 @@ end
 -- Milliseconds as "3.12", of a step of a GPU as "0.0312".
 function words.ms(v) return v < 0.001 and "0" or (v >= 100 and "%.0f" or "%.3g"):format(v) end
 
+-- What a stage proposes between backquotes, `name = value`, with the option that says so where the text is printed.
+function words.cures(text)
+  return (text:gsub("`([%w_]+) = (.-)`", function(name, value)
+    local plain = value:match '^"(.*)"$' or value
+    if plain:find "[^%w_.,:/+=-]" then plain = "'" .. plain .. "'" end
+    return ("%s = %s (--%s %s)"):format(name, value, (name:gsub("_", "-")), plain)
+  end))
+end
+
 -- The lines of a text that are not empty, as a list.
 function words.lines(text)
   local lines = {}

@@ -80,7 +80,7 @@ reads("split_flat_test", "test/ without folders of classes", tree("train val") +
       left="such as test")
 reads("split_annotations", "folders of text beside the parts", tree("train val") + " annotations/a.json", "class", (4, 4))
 reads("split_parts", "other folders are left out on demand", tree("train val") + " extra/1.png", "class", (4, 4), "--folders parts")
-reads("split_names_are_classes", "classes called train and test", "train/1.png test/1.png train/2.png test/2.png", "class", (3, 1),
+reads("split_names_are_classes", "classes called train and test", "train/1.png test/1.png train/2.png test/2.png", "class", (2, 2),
       "--folders classes --val-fraction 0.25", classes=("test", "train"))
 reads("classes_within", "one folder holds all", tree("pictures", n=8), "class", 16, "--val-fraction 0.5", note="lies in pictures/")
 reads("classes_deep", "classes of folders", "ant/x/1.png ant/y/2.png bee/x/1.png bee/2.png", "class", (2, 2), "--val-fraction 0.5")

@@ -533,9 +533,8 @@ START_TEST(test_labels_out_of_range) {
     spt *t = reader(params, 1);
     read_from(t, 0, 1);
     says(t, SP_E_DATA,
-         "masks/a.png: label 9 at x = 5, y = 3, but there are 9 classes (0 to 8, and 255: no label): correct the mask, "
-         "or "
-         "give classes = 10 or more, or as many lines in classes.txt");
+         "masks/a.png: label 9 at x = 5, y = 3, but there are 9 classes (0 to 8, and 255: no label); correct the mask, "
+         "or give classes = 10 or more, or as many lines in classes.txt");
     spt_free(t);
   }
   spt *t = reader("size = 8, classes = 10", 1);

@@ -122,29 +122,112 @@ static void ten_by_five(void) {
   }
 }
 
-/* Both parts hold each image once, with its label; what more files bring changes few sides. */
+/* Which of the 50 images a reader has: 1 + `mark` for each. More than these are not looked at. */
+static void mark(const char *more, int mark, int side[50]) {
+  spt *t = tree(more, 1);
+  ok(t);
+  for (int i = 0, n = (int)spt_length(t); i < n; i++) {
+    make(t, (uint64_t)i, 1);
+    int k = image_of(t, 0)[0];
+    if (k >= 50) continue;
+    ck_assert_int_eq(label_of(t, 0), k / 10);
+    ck_assert_int_eq(side[k], 0); /* each once */
+    side[k] = 1 + mark;
+  }
+  spt_free(t);
+}
+
+/* Both parts hold each image once, with its label, and each class by its share; what more files bring changes few sides. */
 START_TEST(test_split) {
-  int side[50] = {0}, moved = 0;
+  int side[2][50] = {{0}}, moved = 0;
   ten_by_five();
   for (int more = 0; more < 2; more++) {
-    for (int part = 0; part < 2; part++) {
-      spt *t = tree(part ? "split = \"val\", val_fraction = 0.3" : "split = \"train\", val_fraction = 0.3", 1);
-      int n = (int)spt_length(t);
-      if (!more) ck_assert_int_eq(n, part ? 14 : 36);
-      for (int i = 0; i < n; i++) {
-        make(t, (uint64_t)i, 1);
-        int k = image_of(t, 0)[0];
-        if (k >= 50) continue;
-        ck_assert_int_eq(label_of(t, 0), k / 10);
-        if (!more) side[k] += 1 + part;
-        else moved += side[k] != 1 + part;
-      }
-      spt_free(t);
+    mark("split = \"train\", val_fraction = 0.3", 0, side[more]);
+    mark("split = \"val\", val_fraction = 0.3", 1, side[more]);
+    for (int c = 0; c < 5; c++) {
+      int n = 0;
+      for (int k = 10 * c; k < 10 * c + 10; k++) n += side[more][k] == 2;
+      ck_assert_msg(more || (n >= 2 && n <= 4), "class %d: %d of 10 for validation", c, n);
     }
-    for (int k = 0; k < 50 && !more; k++) ck_assert(side[k] == 1 || side[k] == 2);
+    for (int k = 0; k < 50; k++) ck_assert(side[more][k] == 1 || side[more][k] == 2);
+    for (int k = 0; k < 50; k++) moved += more && side[0][k] != side[1][k];
     for (int k = 0; k < 3; k++) dot((const char *[]){"a/new.png", "c/new.png", "e/new.png"}[k], 100 + k);
   }
   ck_assert_int_le(moved, 3);
+}
+END_TEST
+
+/* A class of two samples is in both parts. */
+START_TEST(test_split_of_few) {
+  dot("a/1.png", 1);
+  dot("b/1.png", 2);
+  dot("b/2.png", 3);
+  for (int k = 0; k < 20; k++) {
+    char name[16];
+    snprintf(name, sizeof name, "c/%d.png", k);
+    dot(name, 10 + k);
+  }
+  spt *t = tree("split = \"val\", val_fraction = 0.1", 1);
+  ok(t);
+  const char *counts = spt_attr_text(t, "counts");
+  ck_assert_msg(!strncmp(counts + 1, " 1 ", 3) && atoi(counts + 4) >= 1 && atoi(counts + 4) <= 3, "%s", counts);
+  spt_free(t);
+}
+END_TEST
+
+/* Each sample is in one fold, each class in all by its share. */
+START_TEST(test_folds) {
+  int side[50] = {0}, train[50] = {0};
+  ten_by_five();
+  for (int f = 1; f <= 5; f++) {
+    char more[64];
+    snprintf(more, sizeof more, "split = \"val\", folds = 5, fold = %d", f);
+    mark(more, f, side);
+    for (int c = 0; c < 5; c++) {
+      int n = 0;
+      for (int k = 10 * c; k < 10 * c + 10; k++) n += side[k] == 1 + f;
+      ck_assert_int_eq(n, 2);
+    }
+  }
+  for (int k = 0; k < 50; k++) ck_assert_int_gt(side[k], 0);
+  mark("split = \"train\", folds = 5, fold = 3", 3, train);
+  for (int k = 0; k < 50; k++) ck_assert_int_eq(train[k] == 4, side[k] != 4);
+  static const struct {
+    const char *more, *words;
+  } bad[] = {
+      {"folds = 5", "fold = 0, but the folds are 1 to 5: fold = 1"},
+      {"folds = 5, fold = 6", "fold = 6, but the folds are 1 to 5"},
+      {"fold = 1", "fold = 1 wants the number of folds, too: folds = 5"},
+      {"folds = 1, fold = 1", "folds = 1: one fold would be all samples"},
+      {"folds = 5, fold = 1, val_fraction = 0.1", "val_fraction and folds both say what is for validation"},
+      {"folds = 100, fold = 60, split = \"val\"", "50 samples leave none for validation in fold 60 of 100"},
+  };
+  for (size_t i = 0; i < SP_ARRAY(bad); i++) {
+    spt *t = tree(bad[i].more, 1);
+    ck_assert_msg(spt_failed(t) && strstr(spt_error(t), bad[i].words), "%s: %s", bad[i].more, spt_error(t));
+    spt_free(t);
+  }
+}
+END_TEST
+
+/* A limit takes each class by its share, and a smaller one takes some of the same. */
+START_TEST(test_limit) {
+  int ten[50] = {0}, twenty[50] = {0};
+  ten_by_five();
+  mark("limit = 10", 0, ten);
+  mark("limit = 20", 0, twenty);
+  for (int c = 0; c < 5; c++) {
+    int n[2] = {0};
+    for (int k = 10 * c; k < 10 * c + 10; k++) {
+      n[0] += ten[k];
+      n[1] += twenty[k];
+      ck_assert(!ten[k] || twenty[k]);
+    }
+    ck_assert(n[0] == 2 && n[1] == 4);
+  }
+  spt *t = tree("limit = 1000", 1);
+  ck_assert_int_eq((int)spt_length(t), 50);
+  spt_free(t);
 }
 END_TEST
 
@@ -286,7 +369,7 @@ START_TEST(test_parts_by_name) {
       {"train2017/a/1.png train2017/b/1.png val2017/a/2.png", "", "train 2 val 1", ""},
       {"set/inner/train/a/1.png set/inner/train/b/1.png set/inner/val/a/2.png", "", "train 2 val 1",
        "the data lies in set/inner/"},
-      {"set/a/1.png set/b/1.png set/b/2.png __MACOSX/a/1.png", "", "train 2 val 1", "the data lies in set/"},
+      {"set/a/1.png set/b/1.png set/b/2.png __MACOSX/a/1.png", "", "train 1 val 2", "the data lies in set/"},
       {"train/a/1.png train/b/1.png testing/a/2.png", "", "train 2 val 1",
        "there is no val/, so testing/ validates; `val_fraction = 0.1` takes a part of train/ "
        "instead"},
@@ -384,7 +467,8 @@ static void refuses(spt *t, int status, const char *words) {
 }
 
 static const char layouts[] =
-    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm, masks/*.png of "
+    "holds neither images/ and masks/ (target = \"mask\": images/*.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm, masks/*.png "
+    "of "
     "the same names) nor subfolders with *.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm (target = \"class\": one for "
     "each class)";
 
@@ -501,6 +585,9 @@ int main(void) {
   tcase_add_test(c, test_links_are_followed);
   tcase_add_test(c, test_many_classes);
   tcase_add_test(c, test_split);
+  tcase_add_test(c, test_split_of_few);
+  tcase_add_test(c, test_folds);
+  tcase_add_test(c, test_limit);
   tcase_add_test(c, test_some_samples);
   tcase_add_test(c, test_broken_are_replaced);
   tcase_add_test(c, test_left_out);

@@ -204,9 +204,9 @@ START_TEST(test_csv_of_numbers) {
   t = classes("csv", "classes = 9", 2);
   ck_assert(attr(t, "classes") == 9);
   holds(t, 2, want);
-  refuses(
-      classes("csv", "classes = 7", 1), SP_E_DATA,
-      "labels.csv line 2, column 2 (label): label 7, but there are 7 classes (0 to 6): correct it, or give classes = 8");
+  refuses(classes("csv", "classes = 7", 1), SP_E_DATA,
+          "labels.csv line 2, column 2 (label): label 7, but there are 7 classes (0 to 6): correct it, or give classes "
+          "= 8");
 }
 END_TEST
 
@@ -240,7 +240,8 @@ START_TEST(test_csv_refused) {
       {"file,label\nin/a.png,x\nin/z.png,x\n", "line 3, column 1 (file): "},
       {"file,label\nin/a.png,x\nin/z.png,x\n", "csv/in/z.png: No such file or directory; files are looked for from "},
       {"file,label\n,x\n", "line 2, column 1 (file): it is empty"},
-      {"file,label\nin/a.png,\n", "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no UTF-8; write "},
+      {"file,label\nin/a.png,\n",
+       "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no UTF-8; write "},
       {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it is empty, or too long, or has a line break"},
       {"file,label\nin/a.png\n", "line 2: 1 fields, but the header has 2; put fields with commas in quotes"},
       {"a,file,label\n\"1\n2\",in/a.png,x\n\"1\",in/a.png,x,\n", "line 4: 4 fields, but the header has 3"},
@@ -264,10 +265,12 @@ START_TEST(test_csv_refused) {
          4);
   refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "labels.csv line 1: no column 'file'");
   text("csv/labels.csv", "file,label\nin/a.png,x\xE9\n");
-  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no");
+  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA,
+          "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no");
   text("csv/classes.txt", "caf\xE9\n");
   text("csv/labels.csv", "file,label\nin/a.png,x\n");
-  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "classes.txt line 1: the byte 0xe9 is no UTF-8, of Latin-1 perhaps");
+  refuses(classes("csv/labels.csv", "", 1), SP_E_DATA,
+          "classes.txt line 1: the byte 0xe9 is no UTF-8, of Latin-1 perhaps");
   unlink(if_path("csv/classes.txt"));
   text("csv/labels.csv", "file,label,split\nin/a.png,x,train\nout/a.png,x,val\n");
   refuses(classes("csv", "val_fraction = 0.5", 1), SP_E_INVALID, "csv has a column split, which says what is for ");
@@ -336,6 +339,118 @@ START_TEST(test_colours) {
 }
 END_TEST
 
+/* A mask of these values: grey ones, or with `rgb` indices of a palette of these colours. */
+static spt *valued(const char *list, const uint16_t v[2], const char *more) {
+  uint16_t grey[2] = {0};
+  char params[700];
+  if (list) text("classes.txt", list);
+  else unlink(if_path("classes.txt"));
+  if_write("images/a.png", if_png(grey, 2, 1, PNG_COLOR_TYPE_GRAY, 8, 0));
+  if_write("masks/a.png", if_png(v, 2, 1, PNG_COLOR_TYPE_GRAY, 8, 0));
+  snprintf(params, sizeof params, "{ path = \"%s\", size = {1, 2}, %s }", if_dir, more);
+  spt *t = open_set(params, 1);
+  if (!spt_failed(t)) spt_forward(t, 0);
+  return t;
+}
+
+static void labels_are(spt *t, int first, int second, const char *names) {
+  ok(t);
+  ck_assert_msg(mask_of(t, 0)[0] == first && mask_of(t, 0)[1] == second, "labels %d and %d", mask_of(t, 0)[0],
+                mask_of(t, 0)[1]);
+  ck_assert_str_eq(spt_attr_text(t, "class_names"), names);
+  spt_free(t);
+}
+
+START_TEST(test_mask_values) {
+  static const uint16_t ends[2] = {0, 255}, soft[2] = {100, 200}, one[2] = {1, 2}, red[6] = {255, 0, 0, 0, 0, 0},
+                        grey[6] = {255, 255, 255, 0, 0, 0};
+  if_put("masks/x", "", 0);
+  labels_are(valued("bg\nfg", ends, "mask_values = \"0=bg,255=fg\""), 0, 1, "bg\nfg");
+  labels_are(valued("bg\nfg", ends, "mask_values = \" 255 = fg , 0 = bg \""), 0, 1, "bg\nfg");
+  labels_are(valued("bg\nfg", ends, "mask_values = \"0=0,255=1\""), 0, 1, "bg\nfg");
+  labels_are(valued(NULL, ends, "mask_values = \"0=bg,255=fg\""), 0, 1, "bg\nfg");
+  labels_are(valued(NULL, ends, "mask_values = \"0=fg,255=ignore,7=bg\""), 0, 255, "fg\nbg");
+  labels_are(valued(NULL, ends, "mask_values = \"0=2,255=0\""), 2, 0, "");
+  labels_are(valued("a\nb", soft, "mask_values = \"0-127=a,128-255=b\""), 0, 1, "a\nb");
+  labels_are(valued("a\nb", one, "mask_values = \"1=a,2=b\""), 0, 1, "a\nb");
+  refuses(valued("a\nb", one, "mask_values = \"1=a\""), SP_E_DATA,
+          "masks/a.png: the pixel at x = 1, y = 0 has the value 2, which mask_values has not; add it, as 2=ignore if ");
+  for (int k = 0; k < 2; k++) { /* in colour; grey values that are stored as colours */
+    spt *t = valued("a\nb", ends, "mask_values = \"0=a,255=b\"");
+    spt_free(t);
+    if_write("masks/a.png", if_png(k ? grey : red, 2, 1, PNG_COLOR_TYPE_RGB, 8, 0));
+    char params[600];
+    snprintf(params, sizeof params, "{ path = \"%s\", size = {1, 2}, mask_values = \"%s\" }", if_dir,
+             k ? "0=a,255=b" : "#FF0000=b,#000000=a");
+    t = open_set(params, 1);
+    spt_forward(t, 0);
+    labels_are(t, 1, 0, "a\nb");
+  }
+}
+END_TEST
+
+START_TEST(test_mask_values_refused) {
+  static const uint16_t v[2] = {0, 1};
+  static const struct {
+    const char *values, *words;
+  } bad[] = {
+      {"0", "mask_values = \"0\": 0 has no =; entries are VALUE=CLASS with a comma between, such as "},
+      {"0=", "0= ends with no name of a class"},
+      {"=a", "=a begins with no value and no range of values"},
+      {"x=a", "x=a begins with no value"},
+      {"5-2=a", "5-2=a begins with no value and no range"},
+      {"300=a", "300=a has a value above 255: masks have 8 bits"},
+      {"0=a,0=b", "0=b names a value that has a class already"},
+      {"0-9=a,5=b", "5=b names a value that has a class already"},
+      {"0=c", "0=c ends with a name that classes.txt has not"},
+      {"0=2", "0=2 ends with a name that classes.txt has not"},
+      {"#12=a", "#12=a begins with no colour, which is # and six digits"},
+      {"#000000=a,#000000=b", "names a colour that has a class already"},
+      {"#000000=a,1=b", "has numbers and colours; one kind is possible"},
+  };
+  if_put("masks/x", "", 0);
+  for (size_t i = 0; i < SP_ARRAY(bad); i++) {
+    char more[200];
+    snprintf(more, sizeof more, "mask_values = \"%s\"", bad[i].values);
+    refuses(valued("a\nb", v, more), SP_E_INVALID, bad[i].words);
+  }
+  refuses(valued(NULL, v, "mask_values = \"0=ignore\""), SP_E_INVALID, "names no class");
+  refuses(valued(NULL, v, "mask_values = \"0=a,1=b\", classes = 3"), SP_E_INVALID, "classes = 3, but ");
+}
+END_TEST
+
+/* With colours in classes.txt the colour of a value decides, unless none has a class. */
+START_TEST(test_own_colours) {
+  static const uint16_t ends[2] = {0, 255}, low[2] = {0, 1}, two[2] = {1, 1}, mixed[2] = {1, 255}, odd[2] = {1, 7};
+  static const char black_white[] = "bg #000000\nfg #ffffff", swapped[] = "a #010101\nb #000000";
+  if_put("masks/x", "", 0);
+  labels_are(valued(black_white, ends, ""), 0, 1, "bg\nfg");
+  labels_are(valued(black_white, low, ""), 0, 1,
+             "bg\nfg"); /* 1 has no colour of the list, and 0 the same label by both */
+  labels_are(valued(black_white, two, ""), 1, 1, "bg\nfg");
+  labels_are(valued(swapped, low, ""), 1, 0, "a\nb");
+  refuses(
+      valued(black_white, mixed, ""), SP_E_DATA,
+      "the value 255 has the colour #ffffff, which classes.txt gives to 'fg', but as a label it is no label; and the "
+      "value 1 has #010101, which no class has: add that to classes.txt, or take the colours out of it");
+  refuses(valued(swapped, odd, ""), SP_E_DATA,
+          "the value 1 has the colour #010101, which classes.txt gives to 'a', but as a label it is 'b'");
+}
+END_TEST
+
+/* Labels that no class has are named for what they look like. */
+START_TEST(test_odd_labels) {
+  static const uint16_t half[2] = {0, 128}, one[2] = {1, 2}, many[2] = {0, 3};
+  if_put("masks/x", "", 0);
+  refuses(valued("a\nb", half, ""), SP_E_DATA,
+          "its values are other numbers: say which class each is, mask_values = \"0=a,128=b\"");
+  refuses(valued("a\nb", one, ""), SP_E_DATA,
+          "other numbers, counted from 1: say which class each is, mask_values = \"1=a,2=b\"");
+  refuses(valued("a\nb", many, ""), SP_E_DATA,
+          "correct the mask, or give classes = 4 or more, or as many lines in classes.txt");
+}
+END_TEST
+
 START_TEST(test_colours_refused) {
   static const uint16_t rgb[6] = {0};
   static const struct {
@@ -345,7 +460,9 @@ START_TEST(test_colours_refused) {
       {"a 0 0 0\nb #000000\n", "classes.txt line 2: the colour #000000 has a class already"},
       {"a\nb\n",
        "masks/a.png: a mask must be a palette or grey PNG whose values are the labels, this one is in colour; "
-       "for masks in colour give each class in classes.txt its colour: NAME #rrggbb"},
+       "for masks in colour give each class in classes.txt its colour, NAME #rrggbb, or say what each means: "
+       "mask_values = "
+       "\"#000000=0\""},
       {"void #000000\n", "classes.txt names 0 classes"},
   };
   colours(rgb);
@@ -545,6 +662,10 @@ int main(void) {
   tcase_add_test(c, test_csv_refused);
   tcase_add_test(c, test_other_csv);
   tcase_add_test(c, test_colours);
+  tcase_add_test(c, test_mask_values);
+  tcase_add_test(c, test_mask_values_refused);
+  tcase_add_test(c, test_own_colours);
+  tcase_add_test(c, test_odd_labels);
   tcase_add_test(c, test_colours_refused);
   tcase_add_test(c, test_pairs_by_name);
   tcase_add_test(c, test_pairs_refused);

@@ -2,7 +2,7 @@
  * class_file.c - classes.txt: a class a line, perhaps with the colour that it has in masks: "road #804080" or
  * "road 128 64 128". With colours, lines named `void` are no classes: their colours are those of pixels without a
  * label. */
-#include "class_file.h"
+#include "masks.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -27,6 +27,18 @@ static uint32_t *slot_of(rd_palette *p, uint32_t colour) {
   uint32_t at = colour * 2654435761u >> 20 & (SLOTS - 1);
   while (p->colour[at] && p->colour[at] != colour + 1) at = (at + 1) & (SLOTS - 1);
   return &p->colour[at];
+}
+
+int rd_add_colour(rd_palette **table, uint32_t colour, int label) {
+  rd_palette *p = *table;
+  if (!p && !(p = *table = calloc(1, sizeof *p))) return -1;
+  uint32_t *slot = slot_of(p, colour);
+  if (*slot) return 0;
+  if (p->n == RD_MAX_COLOURS) return -1;
+  p->n++;
+  *slot = colour + 1;
+  p->label[slot - p->colour] = (uint8_t)label;
+  return 1;
 }
 
 size_t rd_map_colours(const rd_palette *p, const uint8_t *rgb, size_t n, uint8_t *labels) {
@@ -111,18 +123,13 @@ typedef struct job {
 } job;
 
 static int add_colour(job *j, uint32_t colour, int label) {
-  rd_palette *p = j->out->palette;
-  if (!p && !(p = j->out->palette = calloc(1, sizeof *p)))
-    return j->ctx->host->fail(j->ctx, SP_E_NOMEM, "no memory for %s", j->path);
-  uint32_t *slot = slot_of(p, colour);
-  if (*slot)
+  int added = rd_add_colour(&j->out->palette, colour, label);
+  if (added == 1) return SP_OK;
+  if (!added)
     return j->ctx->host->fail(j->ctx, SP_E_DATA, "%s line %d: the colour #%06x has a class already; each has its own",
                               j->path, j->line, (unsigned)colour);
-  if (p->n++ == RD_MAX_COLOURS)
-    return j->ctx->host->fail(j->ctx, SP_E_RANGE, "%s line %d: more than %d colours", j->path, j->line, RD_MAX_COLOURS);
-  *slot = colour + 1;
-  p->label[slot - p->colour] = (uint8_t)label;
-  return SP_OK;
+  return j->ctx->host->fail(j->ctx, SP_E_RANGE, "%s line %d: more than %d colours, or no memory for them", j->path, j->line,
+                            RD_MAX_COLOURS);
 }
 
 /* One line that is not blank. The name goes to *to, behind a line break where it is not the first. */
@@ -243,6 +250,7 @@ int rd_settle_masks(sp_ctx *ctx, rd_self *self, const char *dir, const char *usu
   int rc = rd_read_classes(ctx, dir, &f);
   if (rc) return rc;
   if (!f.names && usual) rc = take_usual(ctx, self, dir, usual, &f);
+  if (!rc) rc = rd_read_values(ctx, self, &f);
   self->class_names = f.names;
   self->palette = f.palette;
   if (!rc) rc = check_number(ctx, self, dir, &f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
 #include "digest.h"
+#include "masks.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -46,6 +47,10 @@ static void reader_destroy(void *arg) {
   free(self->broken);
   free(self->class_names);
   free(self->palette);
+  rd_free_values(self->values);
+  free(self->tally);
+  free(self->side);
+  free(self->survey);
   free(self->counts);
   rd_close_remarks(self);
   im_work_free(&self->work);
@@ -82,6 +87,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   if ((rc = rd_split(ctx, self))) return rc;
   self->broken = calloc(self->total, 1);
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
+  if (p->check && !(self->tally = calloc(2, sizeof *self->tally)))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to count labels");
   if (!self->broken || !self->workers || rd_open_remarks(self))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
@@ -125,6 +132,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[7] = (sp_attr){.name = "digest", .value = self->table ? 2 : 0, .item = self->table ? rd_digest : NULL};
   self->attrs[8] =
       (sp_attr){.name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
+  self->attrs[10] = (sp_attr){.name = "labels", .value = self->table && self->gives & RD_MASK ? RD_LABELS_CHECKED * (self->tally ? 3 : 1) : 0};
+  if (self->attrs[10].value > 0) self->attrs[10].item = rd_label_item;
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }

@@ -61,6 +61,12 @@ typedef struct rd_remarks {
 typedef struct rd_self rd_self;
 typedef struct rd_table rd_table;
 typedef struct rd_palette rd_palette;
+typedef struct rd_values rd_values;
+
+/* Of each label, in the masks that were read. */
+typedef struct rd_tally {
+  uint64_t n, pixels[256], masks[256]; /* n: masks; masks: those that have it */
+} rd_tally;
 
 /* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. They are NULL where nobody reads
  * them, mask also where the kind has none; label is always there, and stays as it is where the kind has none. */
@@ -93,6 +99,13 @@ struct rd_self {
   const rd_kind *kind;
   rd_table *table;     /* of rd_masks and rd_labels */
   rd_palette *palette; /* of masks in colour; NULL: there are none. On the heap */
+  rd_values *values;   /* what mask_values says; NULL: nothing. On the heap */
+  rd_tally *tally;     /* [2], with check: of training and of validation; on the heap */
+  uint8_t *side;       /* [total], with check: 1: validates; NULL: ends say so. On the heap */
+  struct rd_survey {
+    rd_tally seen;
+    char why[IM_WORDS]; /* "": all is well */
+  } *survey; /* on the heap; NULL: nobody has asked */
   uint64_t total, key; /* samples of the whole set */
   uint64_t ends[2];    /* of a set with splits of its own: where those for training end, and those for validation */
   int own_splits;
@@ -109,7 +122,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[10];
+  sp_attr attrs[11];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;
@@ -128,7 +141,9 @@ void rd_tell_remarks(sp_ctx *ctx, rd_self *self);
 /* The item of an attribute: "KIND\tCOUNT\tWORDS of the first". */
 int rd_remark_item(const void *self, uint64_t kind, char *to, size_t size);
 
-/* split.c: self->list and self->length from total, samples, split and val_fraction. */
+/* split.c: 1: the sample of the whole set validates. With check. */
+int rd_part_of(const rd_self *self, uint64_t index);
+/* self->list and self->length from total, samples, split and val_fraction. */
 int rd_split(sp_ctx *ctx, rd_self *self);
 
 #endif

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "class_file.h"
-#include "table.h"
+#include "masks.h"
 
 /* ---- opening ---- */
 static int samples_open(sp_ctx *ctx, rd_self *self) {
@@ -91,61 +90,16 @@ static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int
                      : "");
 }
 
-/* A mask in colour, by the colours of the classes. */
-static int map_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
-  char name[4096];
-  int rc = im_rgb(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
-  if (rc) return rd_blame(self->table, w, rc, ref);
-  size_t n = (size_t)*mw * (size_t)*mh, at = rd_map_colours(self->palette, w->mask.p, n, w->mask.p);
-  if (at == n) return SP_OK;
-  const uint8_t *rgb = (const uint8_t *)w->mask.p + 3 * at;
-  rd_name(self->table, ref, name, sizeof name);
-  return rd_fail(w, SP_E_DATA,
-                 "%s: the pixel at x = %zu, y = %zu has the colour #%02x%02x%02x, which no class in classes.txt has; "
-                 "add it there, as \"void #%02x%02x%02x\" if it is no class",
-                 name, at % (size_t)*mw, at / (size_t)*mw, rgb[0], rgb[1], rgb[2], rgb[0], rgb[1], rgb[2]);
-}
-
-static int load_mask(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh) {
-  int rc = rd_load(self->table, ref, w);
-  if (rc) return rc;
-  if (self->palette && im_in_colour(&w->decoder)) return map_mask(self, w, ref, mw, mh);
-  rc = im_labels(&w->decoder, self->p->max_pixels, &w->mask, mw, mh);
-  if (!rc) return SP_OK;
-  char name[4096];
-  rd_name(self->table, ref, name, sizeof name);
-  return rd_fail(w, rc, "%s: %s%s", name, w->decoder.why,
-                 im_in_colour(&w->decoder) && rc == SP_E_DATA
-                     ? "; for masks in colour give each class in classes.txt its colour: NAME #rrggbb"
-                     : "");
-}
-
-/* A label that no class has, and that does not say "no label" either: the loss could only say which sample it is of. */
-static int check_labels(rd_self *self, rd_worker *w, const rd_sample *s, int mw, int mh) {
-  const uint8_t *labels = w->mask.p, none = 255;
-  size_t n = (size_t)mw * (size_t)mh, i = 0;
-  uint8_t bad = 0;
-  if (self->classes >= none) return SP_OK;
-  for (size_t k = 0; k < n; k++) bad |= (uint8_t)((labels[k] >= self->classes) & (labels[k] != none));
-  if (!bad) return SP_OK;
-  while (labels[i] < self->classes || labels[i] == none) i++;
-  char name[4096];
-  rd_name(self->table, &s->mask, name, sizeof name);
-  return rd_fail(
-      w, SP_E_DATA,
-      "%.700s: label %d at x = %zu, y = %zu, but there are %" PRId64 " classes (0 to %" PRId64
-      ", and 255: no label): correct the mask, or give classes = %d or more, or as many lines in classes.txt",
-      name, labels[i], i % (size_t)mw, i / (size_t)mw, self->classes, self->classes - 1, labels[i] + 1);
-}
-
 static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
   int mw, mh, way = iw ? w->decoder.orientation : 1, turned = self->p->orient && way >= 5;
-  int rc = load_mask(self, w, &s->mask, &mw, &mh);
+  int rc = rd_load_mask(self, w, &s->mask, &mw, &mh);
   if (rc) return rc;
   remark_damage(self, w, &s->mask);
   if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   remark_turn(self, w, s, way, iw, ih);
-  if ((rc = check_labels(self, w, s, mw, mh))) return rc;
+  if ((rc = rd_check_labels(self, w, &s->mask, mw, mh))) return rc;
+  if (self->tally) rd_tally_mask(&self->tally[rd_part_of(self, (uint64_t)(s - self->table->samples))], w->mask.p,
+                                 (size_t)mw * (size_t)mh);
   im_fit_labels(&self->p->fit, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }

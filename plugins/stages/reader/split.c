@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: MIT
- * split.c - which samples are for training and which for validation.
+ * split.c - which samples are for training and which for validation, which of the folds they are in, and which are taken
+ * where a part of them is wanted.
  *
- * A hash of its name decides on a sample's side, and nothing else: files that come, go or are renamed move no other sample.
- * So the count is about val_fraction * total. Where all would be on one side, the nearest one changes it. Sets that are made
- * up do not grow: they are ranked by a hash of the number, and the first round(val_fraction * total) are for validation. Of
- * a set with splits of its own the one that is asked for is taken. */
+ * All of it depends on the hashes of names, so that files that come, go or are renamed seldom move another sample. Of masks
+ * the hash alone decides: the count is about val_fraction * total. Where samples have labels each class is divided by
+ * itself: its share stays within a tenth of what it should be, or one sample, and a class of two samples and more is in both
+ * parts. Sets that are made up do not grow: they are ranked by a hash of the number, and the first
+ * round(val_fraction * total) are for validation. Of a set with splits of its own the one that is asked for is taken. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "reader.h"
+#include "table.h"
 
-#define CHOICE UINT64_C(0xD1B54A32D192ED03)
+#define CHOICE UINT64_C(0xD1B54A32D192ED03) /* for what is chosen before the split */
 
-/* Sorted by hash: an order that has nothing to do with that of the files. */
+/* Sorted by class, then by hash: an order that has nothing to do with that of the files. */
 typedef struct ranked {
   uint64_t hash;
+  double place; /* in the order in which a part is taken */
+  int64_t label;
   uint32_t index;
 } ranked;
 
-static int by_hash(const void *a, const void *b) {
+static int by_class(const void *a, const void *b) {
   const ranked *x = a, *y = b;
+  if (x->label != y->label) return x->label < y->label ? -1 : 1;
   if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
   return (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_place(const void *a, const void *b) {
+  const ranked *x = a, *y = b;
+  return x->place != y->place ? (x->place > y->place) - (x->place < y->place) : by_class(a, b);
 }
 
 static int by_index(const void *a, const void *b) {
@@ -29,58 +40,158 @@ static int by_index(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
-/* Of the n numbers in `list` keeps those that are from ... to by the rank of their hash times `factor`, ascending. */
-static int keep_ranks(sp_ctx *ctx, rd_self *self, uint32_t *list, size_t n, uint64_t factor, size_t from, size_t to) {
-  ranked *r = calloc(n, sizeof *r);
-  if (!r) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu samples", n);
-  for (size_t i = 0; i < n; i++) r[i] = (ranked){self->kind->hash(self, list[i]) * factor, list[i]};
-  qsort(r, n, sizeof *r, by_hash);
-  for (size_t i = from; i < to; i++) list[i - from] = r[i].index;
+static int has_labels(const rd_self *self) { return self->table && self->gives & RD_LABEL; }
+
+/* The n numbers in `list`, by class and hash; NULL: no memory. */
+static ranked *rank(sp_ctx *ctx, const rd_self *self, const uint32_t *list, size_t n, uint64_t factor) {
+  ranked *r = calloc(n + !n, sizeof *r);
+  if (!r) ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu samples", n);
+  for (size_t i = 0; r && i < n; i++)
+    r[i] = (ranked){self->kind->hash(self, list[i]) * factor, 0,
+                    has_labels(self) ? self->table->samples[list[i]].label : 0, list[i]};
+  if (r) qsort(r, n, sizeof *r, by_class);
+  return r;
+}
+
+/* Where the class ends that begins at `from`. */
+static size_t class_end(const ranked *r, size_t from, size_t n) {
+  size_t end = from;
+  while (end < n && r[end].label == r[from].label) end++;
+  return end;
+}
+
+/* ---- a part of all ---- */
+/* Of the n numbers in `list` keeps `most`: the first of an order in which each class is spread evenly. */
+static int take(sp_ctx *ctx, rd_self *self, uint32_t *list, size_t n, size_t most) {
+  ranked *r = rank(ctx, self, list, n, CHOICE);
+  if (!r) return SP_E_NOMEM;
+  for (size_t from = 0, end; from < n; from = end) {
+    end = class_end(r, from, n);
+    for (size_t i = from; i < end; i++) r[i].place = ((double)(i - from) + 0.5) / (double)(end - from);
+  }
+  qsort(r, n, sizeof *r, by_place);
+  for (size_t i = 0; i < most; i++) list[i] = r[i].index;
   free(r);
-  qsort(list, to - from, sizeof *list, by_index);
+  qsort(list, most, sizeof *list, by_index);
   return SP_OK;
 }
 
-/* Adds the samples from ... to of the whole set: all, or `samples` of them. The first of a folder of classes would be
- * of its first classes only, so there a hash of the name chooses; not the one that the split goes by, so that samples
- * which stay seldom change their side. */
+/* Adds the samples from ... to of the whole set: all, or so many as `samples` and `limit` say. The first of a folder of
+ * classes would be of its first classes only. */
 static int add(sp_ctx *ctx, rd_self *self, uint64_t from, uint64_t to) {
   uint32_t *list = self->list + self->length;
-  size_t n = (size_t)(to - from), most = self->table && !self->p->files.n ? (size_t)self->p->samples : 0;
-  if (!most || most > n) most = n;
+  size_t all = (size_t)(to - from), n = all, limit = (size_t)self->p->limit;
+  size_t most = self->table && !self->p->files.n ? (size_t)self->p->samples : 0;
+  int rc = SP_OK;
   for (size_t i = 0; i < n; i++) list[i] = (uint32_t)(from + i);
-  self->length += most;
-  return most < n && self->gives & RD_LABEL ? keep_ranks(ctx, self, list, n, CHOICE, 0, most) : SP_OK;
+  if (most && most < n) {
+    if (has_labels(self)) rc = take(ctx, self, list, n, most);
+    n = most;
+  }
+  if (!rc && limit && limit < n) {
+    rc = take(ctx, self, list, n, limit);
+    n = limit;
+  }
+  self->length += n;
+  return rc;
 }
 
-/* How many of the samples have a hash in the lower part of the range; the ranks below are theirs. */
-static uint64_t count_below(const rd_self *self, double fraction) {
+/* ---- the split ---- */
+/* How many of a class's n samples, which are sorted by hash, are for validation. */
+static size_t share_of(const ranked *r, size_t n, double fraction, int labelled) {
   const double range = 18446744073709551616.0;
-  uint64_t n = 0;
-  if (self->length == 1) return fraction >= 0.5; /* there is nothing to divide */
-  for (uint64_t i = 0; i < self->length; i++) n += (double)self->kind->hash(self, self->list[i]) < fraction * range;
-  if (n == 0 && fraction > 0) return 1;
-  return n == self->length && fraction < 1 ? n - 1 : n;
+  double wanted = fraction * (double)n, slack = wanted > 10 ? wanted / 10 : 1;
+  size_t below = 0, least = fraction > 0 && n > 1, most = n > 1 && fraction < 1 ? n - 1 : n;
+  while (below < n && (double)r[below].hash < fraction * range) below++;
+  if (labelled && n > 1) { /* of one sample the hash alone decides */
+    size_t low = wanted > slack ? (size_t)(wanted - slack + 0.999999) : 0, high = (size_t)(wanted + slack);
+    if (low > least) least = low;
+    if (high < most) most = high > least ? high : least;
+  }
+  return below < least ? least : below > most ? most : below;
+}
+
+/* Marks those for validation: place 1. How many there are. */
+static size_t divide(const rd_self *self, ranked *r, size_t n, double fraction) {
+  size_t n_val = 0, lowest = 0;
+  if (!self->table || n == 1) {
+    n_val = n == 1 ? fraction >= 0.5 : (size_t)((double)n * fraction + 0.5);
+    for (size_t i = 0; i < n_val; i++) r[i].place = 1;
+    return n_val;
+  }
+  for (size_t from = 0, end; from < n; from = end) {
+    end = class_end(r, from, n);
+    size_t k = share_of(r + from, end - from, fraction, has_labels(self));
+    for (size_t i = from; i < from + k; i++) r[i].place = 1;
+    n_val += k;
+    if (r[from].hash < r[lowest].hash) lowest = from;
+  }
+  if (n_val || fraction <= 0) return n_val;
+  r[lowest].place = 1; /* each class has one sample */
+  return 1;
+}
+
+/* One after another, class by class: every sample is in one fold, and each class in all of them by its share. */
+static size_t fold(const rd_self *self, ranked *r, size_t n) {
+  size_t folds = (size_t)self->p->folds, n_val = 0;
+  for (size_t i = 0; i < n; i++) {
+    r[i].place = i % folds + 1 == (size_t)self->p->fold;
+    n_val += r[i].place > 0;
+  }
+  return n_val;
+}
+
+static int check_folds(sp_ctx *ctx, const rd_self *self) {
+  const rd_params *p = self->p;
+  if (p->fold && !p->folds)
+    return ctx->host->fail(ctx, SP_E_INVALID, "fold = %" PRId64 " wants the number of folds, too: `folds = 5`",
+                           p->fold);
+  if (!p->folds) return SP_OK;
+  if (p->val_fraction.n)
+    return ctx->host->fail(ctx, SP_E_INVALID, "val_fraction and folds both say what is for validation; leave one out");
+  if (p->folds < 2) return ctx->host->fail(ctx, SP_E_RANGE, "folds = 1: one fold would be all samples; `folds = 5`");
+  if (p->fold < 1 || p->fold > p->folds)
+    return ctx->host->fail(ctx, SP_E_RANGE, "fold = %" PRId64 ", but the folds are 1 to %" PRId64 ": `fold = 1`",
+                           p->fold, p->folds);
+  return SP_OK;
 }
 
 static int part(sp_ctx *ctx, rd_self *self) {
   double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : self->p->default_val_fraction;
-  uint64_t all = self->length;
-  uint64_t n_val = self->table ? count_below(self, fraction) : (uint64_t)((double)all * fraction + 0.5);
-  uint64_t from = self->p->split == RD_VAL ? 0 : n_val, to = self->p->split == RD_VAL ? n_val : all;
+  size_t all = (size_t)self->length, n = 0;
+  ranked *r = rank(ctx, self, self->list, all, 1);
+  if (!r) return SP_E_NOMEM;
+  size_t n_val = self->p->folds ? fold(self, r, all) : divide(self, r, all, fraction);
   self->n_split[0] = all - n_val;
   self->n_split[1] = n_val;
+  if (self->p->check && !(self->side = calloc(self->total, 1))) {
+    free(r);
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu samples", all);
+  }
+  for (size_t i = 0; self->side && i < all; i++) self->side[r[i].index] = r[i].place > 0;
+  for (size_t i = 0; self->p->split != RD_ALL && i < all; i++)
+    if ((r[i].place > 0) == (self->p->split == RD_VAL)) self->list[n++] = r[i].index;
+  free(r);
   if (self->p->split == RD_ALL) return SP_OK;
-  if (from == to)
+  if (!n && self->p->folds)
+    return ctx->host->fail(ctx, SP_E_RANGE, "%zu samples leave none for %s in fold %" PRId64 " of %" PRId64, all,
+                           self->p->split == RD_VAL ? "validation" : "training", self->p->fold, self->p->folds);
+  if (!n)
     return ctx->host->fail(ctx, SP_E_RANGE,
-                           "%" PRIu64
-                           " samples with val_fraction = %g leave none for %s; give more, or another val_fraction",
+                           "%zu samples with val_fraction = %g leave none for %s; give more, or `val_fraction = 0.5`",
                            all, fraction, self->p->split == RD_VAL ? "validation" : "training");
-  self->length = to - from;
-  return keep_ranks(ctx, self, self->list, all, 1, from, to);
+  self->length = n;
+  qsort(self->list, n, sizeof *self->list, by_index);
+  return SP_OK;
+}
+
+int rd_part_of(const rd_self *self, uint64_t index) {
+  return self->own_splits ? index >= self->ends[0] : self->side && self->side[index];
 }
 
 int rd_split(sp_ctx *ctx, rd_self *self) {
+  int checked = check_folds(ctx, self);
+  if (checked) return checked;
   self->list = calloc(self->total, sizeof *self->list);
   if (!self->list) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   if (!self->own_splits) {
@@ -88,6 +199,7 @@ int rd_split(sp_ctx *ctx, rd_self *self) {
     return rc ? rc : part(ctx, self);
   }
   uint64_t most = self->p->samples ? (uint64_t)self->p->samples : self->total;
+  if (self->p->limit && (uint64_t)self->p->limit < most) most = (uint64_t)self->p->limit;
   int rc = SP_OK;
   for (int k = 0; k < 2; k++) {
     uint64_t from = k ? self->ends[0] : 0, n = self->ends[k] - from;

@@ -4,6 +4,7 @@ local sp = require "spcore"
 local core = require "spcore.core"
 local data_defaults = require "spcore.data_defaults"
 local data_target = require "spcore.data_target"
+local labels = require "spcore.labels"
 local options = require "spcore.options"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
@@ -25,7 +26,7 @@ local opt = sp.args({
 if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "a folder of data is wanted; --help says more" or "one folder at a time") end
 local dir = opt.rest[1]
 
-local SIZE <const> = 64 -- pixels of a side at which masks are counted
+local SIZE <const> = 64 -- pixels of a side of what is read: masks are counted at their own size
 
 -- A reader of that split, in a graph of its own.
 local function open(split, target, more)
@@ -90,14 +91,6 @@ end
 
 -- ---- every sample ----
 
--- How often each label is among the places of the nth mask.
-local function count_labels(found, masks, nth)
-  local last = nth * SIZE * SIZE
-  for from = last - SIZE * SIZE + 1, last, 128 do
-    for _, label in ipairs { masks:byte(from, from + 127) } do found[label] = (found[label] or 0) + 1 end
-  end
-end
-
 -- What is odd about samples that are read all the same: { kind =, samples =, first = } of each kind that there is.
 local function remarks_of(data)
   local list = sp.json.list {}
@@ -108,25 +101,29 @@ local function remarks_of(data)
   return list
 end
 
-local function check_all(target, n)
-  local g <close>, data = open("all", target, { check = true })
+-- What is found in all samples, and what the labels of both parts are.
+local function check_all(t)
+  local g <close>, data = open("all", t.target, { check = true })
   local read = { data.origin, raw = true }
-  if target == "mask" then read[2] = data.mask end
+  if t.target == "mask" then read[2] = data.mask end
   g:results(read)
-  local sizes, labels, wrong = {}, {}, sp.json.list {}
-  local bar <close> = sys.isatty "stdout" and sp.progress { total = n, unit = "sample" } or nil
+  local sizes, wrong = {}, sp.json.list {}
+  local bar <close> = sys.isatty "stdout" and sp.progress { total = t.samples.train + t.samples.val, unit = "sample" } or nil
   for _, m in g:steps(g:epoch_steps()) do
     for i = 1, m.n do
       local index, h, w = ("i4i4i4"):unpack(m.origin, 12 * i - 11)
-      if index < 0 then wrong[#wrong + 1] = data:item("files", -1 - index) else
-        sizes[w << 32 | h] = (sizes[w << 32 | h] or 0) + 1
-        if target == "mask" then count_labels(labels, m.mask, i) end
-      end
+      if index < 0 then wrong[#wrong + 1] = data:item("files", -1 - index)
+      else sizes[w << 32 | h] = (sizes[w << 32 | h] or 0) + 1 end
       if bar then bar:step() end
     end
   end
   if sp.interrupted() then sp.exit(130) end
-  return sizes, labels, wrong, remarks_of(data)
+  local parts = {}
+  for part, split in pairs { training = "train", validation = "val" } do
+    parts[part] = t.target == "mask" and labels.of(data, part)
+      or t.counts[split] and { classes = t.classes, names = t.class_names, counts = t.counts[split] } or nil
+  end
+  return sizes, wrong, remarks_of(data), parts
 end
 
 local function list_sizes(sizes)
@@ -139,13 +136,27 @@ local function list_sizes(sizes)
   return list
 end
 
--- Shares of the pixels, of each class, and of "no label".
-local function shares(labels, classes)
-  local all, out = 0, sp.json.list {}
-  for _, n in pairs(labels) do all = all + n end
+-- Of the parts, "train" and "val": pixels of each class and of no label, and the masks that have it.
+local function pixels_of(parts)
+  local out
+  for split, part in pairs { train = parts.training or nil, val = parts.validation or nil } do
+    if part and part.masks then
+      out = out or {}
+      out[split] = { pixels = sp.json.list(part.pixels), masks = sp.json.list(part.with), unlabelled = part.none }
+    end
+  end
+  return out
+end
+
+-- Shares of all pixels.
+local function shares(parts)
+  local both, all, out = { parts.training, parts.validation }, 0, sp.json.list {}
+  if not both[1] or not both[1].masks then return end
+  local none = 0
+  for _, part in ipairs(both) do all, none = all + part.all, none + part.none end
   if all == 0 then return end
-  for c = 0, classes - 1 do out[c + 1] = (labels[c] or 0) / all end
-  return out, classes <= 255 and (labels[255] or 0) / all or 0
+  for c = 1, both[1].classes do out[c] = (both[1].pixels[c] + both[2].pixels[c]) / all end
+  return out, none / all
 end
 
 -- ---- words ----
@@ -164,11 +175,6 @@ local function put(text)
   sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 2) or text)
 end
 
--- What a note proposes, as it is typed here.
-local function typed(note)
-  return (note:gsub('`([%w_]+) = "?(.-)"?`', function(name, value) return ("--%s %s"):format((name:gsub("_", "-")), value) end))
-end
-
 local function tell(t)
   sp.print("%s: layout %s, target %s", t.path, t.layout, t.target)
   put(("  %d train, %d val, %d classes%s%s"):format(t.samples.train, t.samples.val, t.classes,
@@ -176,7 +182,7 @@ local function tell(t)
   for _, split in ipairs { "train", "val" } do
     if t.counts[split] then put(("  %s: %s"):format(split, by_class(t, t.counts[split], "%d"))) end
   end
-  for _, note in ipairs(t.notes) do put("  " .. typed(note)) end
+  for _, note in ipairs(t.notes) do put("  " .. words.cures(note)) end
   if t.left_out ~= "" then put("  left out: " .. t.left_out) end
   local c = t.check
   if not c then return end
@@ -191,6 +197,8 @@ local function tell(t)
     for i, v in ipairs(c.pixels) do percent[i] = 100 * v end
     put(("  pixels: %s, no label %.1f %%"):format(by_class(t, percent, "%.1f %%"), 100 * c.unlabelled))
   end
+  for _, line in ipairs(c.odd) do put("  " .. line) end
+  if c.useless then put("  " .. c.useless) end
   for _, remark in ipairs(c.remarks) do
     put(("  %s: %d sample%s, the first is said above"):format(remark.kind, remark.samples, remark.samples == 1 and "" or "s"))
   end
@@ -200,10 +208,12 @@ end
 
 local t = about(find_target())
 if opt.check then
-  local n = t.samples.train + t.samples.val
-  local sizes, labels, wrong, remarks = check_all(t.target, n)
-  t.check = { samples = n, wrong = wrong, sizes = list_sizes(sizes), remarks = remarks }
-  t.check.pixels, t.check.unlabelled = shares(labels, t.classes)
+  local sizes, wrong, remarks, parts = check_all(t)
+  t.check = { samples = t.samples.train + t.samples.val, wrong = wrong, sizes = list_sizes(sizes), remarks = remarks }
+  t.check.pixels, t.check.unlabelled = shares(parts)
+  t.check.labels = pixels_of(parts)
+  local why, odd = labels.judge(parts)
+  t.check.useless, t.check.odd = why, sp.json.list(odd)
 end
 if opt.json then print(sp.json.encode(t, true)) else tell(t) end
-if t.check and #t.check.wrong > 0 then sp.exit(1) end
+if t.check and (#t.check.wrong > 0 or t.check.useless) then sp.exit(1) end
