@@ -5,7 +5,7 @@
 
 #include "formats.h"
 
-enum { FILE_HEADER = 14, CORE = 12, USUAL = 40 };                                       /* bytes of headers */
+enum { FILE_HEADER = 14, CORE = 12, USUAL = 40 };                                        /* bytes of headers */
 enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, FIELDS = 3, JPEG = 4, PNG = 5, ALPHA_FIELDS = 6 }; /* compression */
 
 typedef struct bmp {
@@ -115,7 +115,8 @@ static void unpack(const bmp *b, const uint8_t *from, uint8_t *rgb) {
 
 static int plain_rows(const bmp *b, uint8_t *rgb) {
   size_t line = ((size_t)b->w * (size_t)b->bits + 31) / 32 * 4, last = ((size_t)b->w * (size_t)b->bits + 7) / 8;
-  if (b->at > b->size || (b->size - b->at) / line < (size_t)b->h - 1 || b->size - b->at - line * ((size_t)b->h - 1) < last)
+  if (b->at > b->size || (b->size - b->at) / line < (size_t)b->h - 1 ||
+      b->size - b->at - line * ((size_t)b->h - 1) < last)
     return too_short(b->d); /* the filling behind the last row may be missing */
   for (int y = 0; y < b->h; y++) unpack(b, b->p + b->at + line * (size_t)y, row_of(b, rgb, y));
   return SP_OK;

@@ -31,7 +31,8 @@ static int broken(const job *j) {
 
 static void take_extension(job *j, int kind, const GifByteType *block) {
   GraphicsControlBlock control;
-  if (kind != GRAPHICS_EXT_FUNC_CODE || !block || DGifExtensionToGCB(block[0], block + 1, &control) == GIF_ERROR) return;
+  if (kind != GRAPHICS_EXT_FUNC_CODE || !block || DGifExtensionToGCB(block[0], block + 1, &control) == GIF_ERROR)
+    return;
   j->clear = control.TransparentColor;
 }
 

@@ -9,7 +9,8 @@
 
 #include "formats.h"
 
-enum { ADLER = 4, CRC = 4 }; /* bytes of the checksums behind the pixels */
+enum { ADLER = 4, CRC = 4 };   /* bytes of the checksums behind the pixels */
+enum { MOST_CHUNK = 8 << 20 }; /* bytes, but for pixels */
 
 typedef struct job {
   im_decoder *d;
@@ -42,7 +43,8 @@ static void failed(png_structp png, png_const_charp words) {
 static void warned(png_structp png, png_const_charp words) {
   job *j = png_get_error_ptr(png);
   if (strstr(words, "incorrect data check")) j->wrong = 1;
-  if (!*j->d->note && strstr(words, "CRC error")) snprintf(j->d->note, sizeof j->d->note, "a wrong checksum (%.80s)", words);
+  if (!*j->d->note && strstr(words, "CRC error"))
+    snprintf(j->d->note, sizeof j->d->note, "a wrong checksum (%.80s)", words);
 }
 
 static int want_labels(job *j, int colour, int depth) {
@@ -55,6 +57,7 @@ static int want_labels(job *j, int colour, int depth) {
 
 static int read_rows(job *j, png_structp png, png_infop info) {
   png_set_read_fn(png, j, take_bytes);
+  png_set_chunk_malloc_max(png, MOST_CHUNK); /* whatever length a chunk claims */
 #ifdef PNG_IGNORE_ADLER32
   if (j->unchecked) png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
 #endif

@@ -42,7 +42,8 @@ static int read_header(pnm *n, int64_t max_pixels) {
   if (w < 0 || h < 0 || most < 0) return im_say(n->d, IM_BROKEN, "its header is damaged");
   int rc = im_check_pixels(n->d, w, h, max_pixels);
   if (rc) return rc;
-  if (most < 1 || most > 65535) return im_say(n->d, IM_BROKEN, "its header says values up to %d; 1 to 65535 are read", (int)most);
+  if (most < 1 || most > 65535)
+    return im_say(n->d, IM_BROKEN, "its header says values up to %d; 1 to 65535 are read", (int)most);
   n->w = (int)w;
   n->h = (int)h;
   n->most = (int)most;
@@ -81,7 +82,10 @@ static int from_bytes(pnm *n, uint8_t *rgb) {
   if ((size_t)(n->end - n->p) / line < (size_t)n->h) return too_short(n->d);
   for (int y = 0; y < n->h; y++, n->p += line)
     for (size_t i = 0; i < values; i++)
-      put(n, &rgb, is_bits(n) ? n->p[i / 8] >> (7 - i % 8) & 1 : each == 2 ? n->p[2 * i] << 8 | n->p[2 * i + 1] : n->p[i]);
+      put(n, &rgb,
+          is_bits(n)  ? n->p[i / 8] >> (7 - i % 8) & 1
+          : each == 2 ? n->p[2 * i] << 8 | n->p[2 * i + 1]
+                      : n->p[i]);
   return SP_OK;
 }
 

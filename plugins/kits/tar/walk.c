@@ -22,7 +22,7 @@
 /* Skipped bytes are not read: a header is a small part of what lies between two of them. */
 typedef struct tape {
   const tar_file *t;
-  int fd, failed; /* failed: it could not be read */
+  int fd, failed;    /* failed: it could not be read */
   int64_t size;      /* but for a last block that is cut off and zeros, as filling may be */
   int64_t from, pos; /* bytes: those from `from` to pos */
   char bytes[4096];
@@ -68,9 +68,9 @@ typedef struct walk {
   struct archive *a;
   int (*found)(void *arg, const tar_member *m);
   void *arg;
-  char last[256];       /* the member before; "": there was none */
-  int64_t end, behind;  /* where it ends, or -1: of no matter; where the next header is due */
-  int archive;          /* of several in the file */
+  char last[256];      /* the member before; "": there was none */
+  int64_t end, behind; /* where it ends, or -1: of no matter; where the next header is due */
+  int archive;         /* of several in the file */
 } walk;
 
 /* Does a block of zeros lie there? Two of them end an archive, and another may follow. */
@@ -113,7 +113,8 @@ static int visit(walk *w, struct archive_entry *e) {
   if (ends_at(w, w->behind)) w->archive++;
   snprintf(w->last, sizeof w->last, "%s", name);
   w->end = -1;
-  w->behind = (archive_filter_bytes(w->a, 0) + (type == AE_IFREG && !is_link ? archive_entry_size(e) : 0) + BLOCK - 1) / BLOCK * BLOCK;
+  w->behind = (archive_filter_bytes(w->a, 0) + (type == AE_IFREG && !is_link ? archive_entry_size(e) : 0) + BLOCK - 1) /
+              BLOCK * BLOCK;
   if (!is_link && type != AE_IFREG) return SP_OK;
   tar_member m = {name, archive_filter_bytes(w->a, 0), is_link ? 0 : archive_entry_size(e), is_link, w->archive};
   if (m.size < 0 || m.at < 0 || m.at > w->t->bytes || m.size > w->t->bytes - m.at)
@@ -136,8 +137,8 @@ static int check_mark(const walk *w) {
 
 /* Behind an end, where programs that unpack stop. */
 static int tell_behind(const walk *w) {
-  w->ctx->host->log(w->ctx, SP_LOG_WARN, "%s: the archive ends behind %s, and what follows is no tar: left out", w->t->path,
-                    w->last);
+  w->ctx->host->log(w->ctx, SP_LOG_WARN, "%s: the archive ends behind %s, and what follows is no tar: left out",
+                    w->t->path, w->last);
   return SP_OK;
 }
 
@@ -155,13 +156,15 @@ static int walk_all(walk *w) {
 
 int tar_walk(sp_ctx *ctx, const tar_file *t, int (*found)(void *arg, const tar_member *m), void *arg) {
   tape p = {.t = t, .fd = t->fd >= 0 ? t->fd : tar_open_again(t)};
-  walk w = {.ctx = ctx, .t = t, .tape = &p, .a = archive_read_new(), .found = found, .arg = arg, .end = -1, .behind = -1};
+  walk w = {
+      .ctx = ctx, .t = t, .tape = &p, .a = archive_read_new(), .found = found, .arg = arg, .end = -1, .behind = -1};
   int rc;
   p.size = size_of(&p);
   if (!w.a) rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory to list %s", t->path);
   else if (p.fd < 0) rc = ctx->host->fail(ctx, SP_E_IO, "%s: %s", t->path, strerror(errno));
   else if (archive_read_support_format_tar(w.a) ||
-           archive_read_set_format_option(w.a, "tar", "read_concatenated_archives", "1") || archive_read_open2(w.a, &p, NULL, tape_read, tape_skip, NULL))
+           archive_read_set_format_option(w.a, "tar", "read_concatenated_archives", "1") ||
+           archive_read_open2(w.a, &p, NULL, tape_read, tape_skip, NULL))
     rc = damaged(&w, archive_error_string(w.a));
   else rc = walk_all(&w);
   if (w.a) archive_read_free(w.a);

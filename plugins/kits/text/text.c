@@ -58,7 +58,9 @@ static int load(const char *path, size_t most, size_t head, text_file *t, char w
 /* ---- encodings ---- */
 enum { HIGH = 0xD800, LOW = 0xDC00, BEYOND = 0xE000 }; /* surrogates: halves of letters */
 
-static uint32_t unit(const unsigned char *p, int big) { return big ? (uint32_t)p[0] << 8 | p[1] : p[0] | (uint32_t)p[1] << 8; }
+static uint32_t unit(const unsigned char *p, int big) {
+  return big ? (uint32_t)p[0] << 8 | p[1] : p[0] | (uint32_t)p[1] << 8;
+}
 
 static char *put_letter(char *to, uint32_t c) {
   if (c < 0x80) {
@@ -132,7 +134,8 @@ static int check_zeros(text_file *t, char why[TEXT_WHY]) {
   const char *zero = memchr(t->p, 0, t->n);
   if (!zero) return SP_OK;
   for (const char *p = t->p; p < zero; p++) line += *p == '\n';
-  snprintf(why, TEXT_WHY, "line %" PRId64 ": a byte 0: this is no text, or UTF-16 without its mark; save it as UTF-8", line);
+  snprintf(why, TEXT_WHY, "line %" PRId64 ": a byte 0: this is no text, or UTF-16 without its mark; save it as UTF-8",
+           line);
   return SP_E_DATA;
 }
 
@@ -171,11 +174,11 @@ size_t text_wrong(const char *p, size_t n) {
 }
 
 /* ---- blanks ---- */
-static const char *const blanks[] = {
-    "\xC2\xA0",     "\xC2\x85",     "\xE2\x80\x80", "\xE2\x80\x81", "\xE2\x80\x82", "\xE2\x80\x83", "\xE2\x80\x84",
-    "\xE2\x80\x85", "\xE2\x80\x86", "\xE2\x80\x87", "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\x8B",
-    "\xE2\x80\x8E", "\xE2\x80\x8F", "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F", "\xE2\x81\xA0",
-    "\xE3\x80\x80", "\xEF\xBB\xBF"};
+static const char *const blanks[] = {"\xC2\xA0",     "\xC2\x85",     "\xE2\x80\x80", "\xE2\x80\x81", "\xE2\x80\x82",
+                                     "\xE2\x80\x83", "\xE2\x80\x84", "\xE2\x80\x85", "\xE2\x80\x86", "\xE2\x80\x87",
+                                     "\xE2\x80\x88", "\xE2\x80\x89", "\xE2\x80\x8A", "\xE2\x80\x8B", "\xE2\x80\x8E",
+                                     "\xE2\x80\x8F", "\xE2\x80\xA8", "\xE2\x80\xA9", "\xE2\x80\xAF", "\xE2\x81\x9F",
+                                     "\xE2\x81\xA0", "\xE3\x80\x80", "\xEF\xBB\xBF"};
 
 size_t text_blank(const char *p, size_t n) {
   if ((unsigned char)*p <= ' ') return 1;

@@ -67,8 +67,9 @@ static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
                   "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels: save it with H and W other than "
                   "these, or grey as N x H x W");
   if (a->ndim != 3 && !last && !first)
-    return refuse(ctx, path, a,
-                  "N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read; of RGBA save array[..., :3]");
+    return refuse(
+        ctx, path, a,
+        "N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read; of RGBA save array[..., :3]");
   int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->ndim == 3 ? 1 : s[last ? 3 : 1];
   if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / w)
     return refuse(ctx, path, a, "a row must be a picture, and have 1 GiB at most");
@@ -86,7 +87,8 @@ static int mask_rows(sp_ctx *ctx, const char *path, rows *r, const rows *images)
            images->array.shape[0], i->h, i->w,
            a->ndim == 4 ? "; of planes for each class (one-hot) save the argmax over these" : "");
   int planes = a->ndim == 4 && a->shape[1] == 1; /* N x 1 x H x W; else N x H x W, perhaps x 1 */
-  if ((a->type != 'u' && a->type != 'b') || a->item != 1 || (a->ndim != 3 && (a->ndim != 4 || rd_array_row(a) != (int64_t)i->h * i->w)) ||
+  if ((a->type != 'u' && a->type != 'b') || a->item != 1 ||
+      (a->ndim != 3 && (a->ndim != 4 || rd_array_row(a) != (int64_t)i->h * i->w)) ||
       a->shape[0] != images->array.shape[0] || a->shape[1 + planes] != i->h || a->shape[2 + planes] != i->w)
     return refuse(ctx, path, a, want);
   r->raw = (struct im_raw){i->w, i->h, 1, 0};

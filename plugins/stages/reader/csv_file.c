@@ -63,7 +63,8 @@ static int end_at(int byte) { return byte == ',' ? FIELD_ENDS : byte == '\n' || 
 
 static void skip_blanks(rd_csv_file *c) {
   size_t n;
-  while (c->at < c->file.n && c->file.p[c->at] != '\n' && (n = text_blank(c->file.p + c->at, c->file.n - c->at))) c->at += n;
+  while (c->at < c->file.n && c->file.p[c->at] != '\n' && (n = text_blank(c->file.p + c->at, c->file.n - c->at)))
+    c->at += n;
 }
 
 /* Behind the first quote. */
@@ -124,6 +125,7 @@ int rd_csv_next(rd_csv_file *c) {
     while (end == FIELD_ENDS);
     if (end != ROW_ENDS) return end;
     c->next_line++;
-    if (c->used > (size_t)c->n || byte == '"') return SP_OK; /* else only blanks and commas, as spreadsheets leave them */
+    if (c->used > (size_t)c->n || byte == '"')
+      return SP_OK; /* else only blanks and commas, as spreadsheets leave them */
   }
 }

@@ -58,7 +58,7 @@ void rd_note_remarks(rd_self *self, const rd_worker *w, uint64_t index) {
   uint8_t *of = &self->remarks.of[index];
   for (int kind = 0; kind < RD_REMARKS; kind++) {
     uint8_t bit = (uint8_t)(1u << kind);
-    if (w->remarks & bit && !(__atomic_fetch_or(of, bit, __ATOMIC_RELAXED) & bit)) 
+    if (w->remarks & bit && !(__atomic_fetch_or(of, bit, __ATOMIC_RELAXED) & bit))
       note(self, w->remark[kind], kind, index);
   }
 }

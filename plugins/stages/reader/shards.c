@@ -133,7 +133,8 @@ static int found(void *arg, const tar_member *m) {
     return SP_OK;
   }
   if (m->is_link)
-    return ctx->host->fail(ctx, SP_E_DATA, "%s: %s is a link; pack a copy of the files without links, as `cp -rL FOLDER COPY` makes it",
+    return ctx->host->fail(ctx, SP_E_DATA,
+                           "%s: %s is a link; pack a copy of the files without links, as `cp -rL FOLDER COPY` makes it",
                            s->path, m->name);
   if (strlen(m->name) > MOST_NAME)
     return ctx->host->fail(ctx, SP_E_DATA, "%s: a member's name is longer than %d bytes: %.80s...", s->path, MOST_NAME,
@@ -251,7 +252,8 @@ static int read_label(const shard *s, const member *m, int64_t *id) {
   if ((rc = tar_read(s->tar, m->at, text, (size_t)m->size, why, sizeof why)))
     return ctx->host->fail(ctx, rc, "%s: %s", where, why);
   if ((rc = rd_add_word(s->words, text, (size_t)m->size, where, id)) == SP_E_NOMEM) return no_memory(s);
-  return rc ? ctx->host->fail(ctx, rc, "%s is empty, or no single line of UTF-8; a label is a number, or the name of a class",
+  return rc ? ctx->host->fail(ctx, rc,
+                              "%s is empty, or no single line of UTF-8; a label is a number, or the name of a class",
                               where)
             : SP_OK;
 }
@@ -506,11 +508,11 @@ static int shards_list(rd_listing *l) {
   if (!rc) rc = find_shards(l, shards);
   if (!rc) rc = list_all(l, &words, shards);
   if (!rc && !l->t->n)
-    rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s", l->p->path,
-                            by_class ? "KEY.cls, a number or the name of a class" : "KEY.seg.png or KEY.mask.png",
-                            first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: "
-                                               : "",
-                            first_dotted(l->t) ? first_dotted(l->t) : "");
+    rc = l->ctx->host->fail(
+        l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s", l->p->path,
+        by_class ? "KEY.cls, a number or the name of a class" : "KEY.seg.png or KEY.mask.png",
+        first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: " : "",
+        first_dotted(l->t) ? first_dotted(l->t) : "");
   if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
   for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
   rd_words_free(&words);
