@@ -38,12 +38,16 @@ def fields(data):
     return found
 
 
-def ints(data):
-    values, at = [], 0
-    while at < len(data):
-        value, at = varint(data, at)
-        values.append(value - (1 << 64) if value >> 63 else value)
-    return values
+def ints(found):
+    """A repeated field of whole numbers: packed, as spcore writes it, or one by one, as PyTorch and onnx do."""
+    values = []
+    for data in found:
+        at = 0
+        while not isinstance(data, int) and at < len(data):
+            value, at = varint(data, at)
+            values.append(value)
+        values += [data] if isinstance(data, int) else []
+    return [v - (1 << 64) if v >> 63 else v for v in values]
 
 
 def text(data):
@@ -52,14 +56,14 @@ def text(data):
 
 def tensor(data):
     f = fields(data)
-    shape = ints(f[1][0]) if 1 in f else []
+    shape = ints(f.get(1, []))
     a = np.frombuffer(f[9][0], TYPES[f[2][0]]).reshape(shape)
     return text(f[8][0]), torch.from_numpy(a.copy())
 
 
 def attribute(data):
     f = fields(data)
-    value = {1: lambda: f[2][0], 2: lambda: f[3][0], 3: lambda: text(f[4][0]), 7: lambda: ints(f[8][0])}[f[20][0]]()
+    value = {1: lambda: f[2][0], 2: lambda: f[3][0], 3: lambda: text(f[4][0]), 7: lambda: ints(f[8])}[f[20][0]]()
     return text(f[1][0]), value
 
 
