@@ -117,9 +117,9 @@ def masks_that_are_none(c):
     reads(c, "mask", 2, out="o2")
     c.write("colours", "road #804080\nvoid #000000\nsky 70 130 180\n")
     c.image("f/images/b.png", 8)
-    c.image("f/masks/b.png", np.full((8, 8, 3), (128, 64, 128), np.uint8))
     c.image("f/images/a.png", 8)
-    c.image("f/masks/a.png", np.array([[[128, 64, 128], [70, 130, 180]]], np.uint8).repeat(8, 0).repeat(4, 1))
+    for name in ("a", "b"):
+        c.image(f"f/masks/{name}.png", np.array([[[128, 64, 128], [70, 130, 180]]], np.uint8).repeat(8, 0).repeat(4, 1))
     imports(c, "@f --classes @colours -o @o3")
     assert members(c, "data", "o3")["a.seg.png"] == c.read("f/masks/a.png") and reads(c, "mask", 2, out="o3")[
         "class_names"

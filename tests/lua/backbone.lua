@@ -149,6 +149,3 @@ refused("predict_cls.lua --weights unet photos/images", "unet/settings.json desc
 local settings = t.read(at .. "/unet/settings.json")
 t.write(at .. "/unet/settings.json", (settings:gsub('"head": "unet"', '"head": "pspnet"')))
 refused("predict_seg.lua --weights unet photos/images --device cpu", "settings.json: there is no head 'pspnet'", 1)
-local code, _, err = t.spcore(at, "export fcn --torch out")
-t.eq(code, 2)
-t.one_line(err, "fcn: only the small networks have a module here; its weights.safetensors has torchvision's names")

@@ -169,7 +169,7 @@ START_TEST(test_csv) {
     spt *t = classes(k ? "csv" : "csv/labels.csv", "", 4);
     ok(t);
     ck_assert_str_eq(spt_attr_text(t, "class_names"), "cat, grey\ndog\nzebra");
-    tells(t, "csv", "train 3 val 1", "1 1 2", "");
+    tells(t, "csv", "train 2 val 2", "1 1 2", "");
     holds(t, 4, want);
   }
   text("csv/classes.txt", "zebra\nunused\ndog #010203\n");

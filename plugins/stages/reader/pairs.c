@@ -68,7 +68,7 @@ static void look(const char *dir, plan *p) {
     else if (!look_into(p, dir, names.v[i], n) && n.kind) put(p, RD_NO_PART, n.kind, names.v[i]);
   }
   for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
-    if (*p->of[k][RD_MASKS] && !*p->of[k][RD_IMAGES]) snprintf(p->of[k][RD_IMAGES], 512, "%s", p->bare[k]);
+    if (*p->of[k][RD_MASKS] && !*p->of[k][RD_IMAGES]) memcpy(p->of[k][RD_IMAGES], p->bare[k], sizeof p->bare[k]);
   rd_names_free(&names);
 }
 

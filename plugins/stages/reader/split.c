@@ -159,6 +159,15 @@ static int check_folds(sp_ctx *ctx, const rd_self *self) {
 static int part(sp_ctx *ctx, rd_self *self) {
   double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : self->p->default_val_fraction;
   size_t all = (size_t)self->length, n = 0;
+  if (!self->table && self->p->split == RD_ALL &&
+      !self->p->check) { /* which is which nobody asks, of billions perhaps */
+    size_t folds = (size_t)self->p->folds, fold = (size_t)self->p->fold;
+    self->n_split[1] = folds      ? (all + folds - fold) / folds
+                       : all == 1 ? fraction >= 0.5
+                                  : (size_t)((double)all * fraction + 0.5);
+    self->n_split[0] = all - self->n_split[1];
+    return SP_OK;
+  }
   ranked *r = rank(ctx, self, self->list, all, 1);
   if (!r) return SP_E_NOMEM;
   size_t n_val = self->p->folds ? fold(self, r, all) : divide(self, r, all, fraction);
