@@ -163,7 +163,7 @@ START_TEST(test_split_of_few) {
   dot("b/1.png", 2);
   dot("b/2.png", 3);
   for (int k = 0; k < 20; k++) {
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "c/%d.png", k);
     dot(name, 10 + k);
   }
