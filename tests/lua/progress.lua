@@ -160,7 +160,7 @@ do -- the header breaks between words; in a file it does not break
     g.toy_mul { (g.toy_source { batch = 4 }).x }
     local run <close> = sp.run { graph = g, opt = opt, steps = 1, weights = false }
   ]]
-  local out, whole = shown(50, text), 0
+  local out, whole = shown(50, text, "--threads 2"), 0
   t.match(out, "\ndevice cpu  strategy serialized  threads %d+  seed 1\nmemory [^\n]*,\n  [^\n]*,\n  scratch [^\n]*\n")
   for line in out:gmatch "\n([^\n]*)" do
     if line:find "^device" or line:find "^memory" or line:find "^  " then

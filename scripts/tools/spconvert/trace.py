@@ -275,8 +275,7 @@ class Trace:
         try:
             self.traced = fx.GraphModule(module, Tracer().trace(module))
         finally:
-            wrapped += kept if isinstance(wrapped, list) else []
-            wrapped.update(kept) if isinstance(wrapped, dict) else None
+            (wrapped.update if isinstance(wrapped, dict) else wrapped.extend)(kept)  # a list before PyTorch 2
         self.graph = self.traced.graph
         self.ends = {k: v.node for k, v in ends.items() if isinstance(v, fx.Proxy)}
         self.modules = dict(self.traced.named_modules())
