@@ -3,14 +3,20 @@
 local core = require "spcore.core"
 local words = require "spcore.words"
 
-local function check(counts)
-  local fine = type(counts) == "table" and #counts > 0
-  for i = 1, fine and #counts or 0 do
-    local row = counts[i]
-    fine = fine and type(row) == "table" and #row == #counts
-    for j = 1, fine and #row or 0 do fine = fine and type(row[j]) == "number" end
+-- How often each class is true, and predicted: once over the matrix, as a training does this in each step.
+local function add_up(counts, truth, predicted)
+  local n = #counts
+  for j = 1, n do predicted[j] = 0 end
+  for i = 1, n do
+    local row, all = counts[i], 0
+    if #row ~= n then error "not square" end
+    for j = 1, n do
+      local count = row[j]
+      all, predicted[j] = all + count, predicted[j] + count
+    end
+    truth[i] = all
   end
-  if not fine then core.fail "mean_iou: a square matrix of counts is wanted, as stage 'confusion' gives" end
+  return n > 0 or error "empty"
 end
 
 -- The places of the classes that are left out.
@@ -36,13 +42,16 @@ end
 -- prediction is left out of the mean and false in the list. options.ignore: classes (from 0) to leave out as well.
 -- Where nothing is left the mean is nan.
 return function(counts, options)
-  check(counts)
-  local ignore = ignored(options, #counts)
-  local n, sum, classes, per_class = #counts, 0, 0, {}
+  local truth, predicted = {}, {}
+  if not pcall(add_up, counts, truth, predicted) then -- whatever else it is
+    core.fail "mean_iou: a square matrix of counts is wanted, as stage 'confusion' gives"
+  end
+  local n, sum, classes, per_class = #truth, 0, 0, {}
+  local ignore = ignored(options, n)
   for i = 1, n do
-    local union = -counts[i][i]
-    for j = 1, n do union = union + counts[i][j] + counts[j][i] end
-    per_class[i] = union > 0 and not ignore[i] and counts[i][i] / union
+    local hits = counts[i][i]
+    local union = truth[i] + predicted[i] - hits
+    per_class[i] = union > 0 and not ignore[i] and hits / union
     if per_class[i] then
       sum = sum + per_class[i]
       classes = classes + 1
