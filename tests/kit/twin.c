@@ -271,13 +271,13 @@ static void run_b(twin *w, bool backward) {
   if (backward) twin_ok(w->b, spt_backward(w->b));
 }
 
-/* A capture admits no allocation and no wait, so it finds those too. */
 /* In a build for a sanitizer, which looks at memory and takes long: other builds compare all bits. */
 static bool sanitized(void) {
   const char *sanitizers = getenv("SP_SANITIZERS");
   return sanitizers && strcmp(sanitizers, "none") != 0;
 }
 
+/* A capture admits no allocation and no wait, so it finds those too. */
 void twin_repeat(twin *w, bool backward) {
   static int calls;
   const int apart = sanitized() ? 4 : getenv("SP_TEST_SMALL") ? 2 : 1;
