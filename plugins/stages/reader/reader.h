@@ -101,7 +101,7 @@ struct rd_self {
   rd_palette *palette; /* of masks in colour; NULL: there are none. On the heap */
   rd_values *values;   /* what mask_values says; NULL: nothing. On the heap */
   rd_tally *tally;     /* [2], with check: of training and of validation; on the heap */
-  uint8_t *side;       /* [total], with check: 1: validates; NULL: ends say so. On the heap */
+  uint8_t *side;       /* [total]: 1: validates; NULL: ends say so, or nobody asked. On the heap */
   struct rd_survey {
     rd_tally seen;
     char why[IM_WORDS]; /* "": all is well */

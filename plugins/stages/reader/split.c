@@ -9,6 +9,7 @@
  * round(val_fraction * total) are for validation. Of a set with splits of its own the one that is asked for is taken. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "reader.h"
 #include "table.h"
@@ -23,16 +24,16 @@ typedef struct ranked {
   uint32_t index;
 } ranked;
 
-static int by_class(const void *a, const void *b) {
+static int by_hash(const void *a, const void *b) {
   const ranked *x = a, *y = b;
-  if (x->label != y->label) return x->label < y->label ? -1 : 1;
   if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
   return (x->index > y->index) - (x->index < y->index);
 }
 
 static int by_place(const void *a, const void *b) {
   const ranked *x = a, *y = b;
-  return x->place != y->place ? (x->place > y->place) - (x->place < y->place) : by_class(a, b);
+  if (x->place != y->place) return (x->place > y->place) - (x->place < y->place);
+  return x->label != y->label ? (x->label > y->label) - (x->label < y->label) : by_hash(a, b);
 }
 
 static int by_index(const void *a, const void *b) {
@@ -42,14 +43,55 @@ static int by_index(const void *a, const void *b) {
 
 static int has_labels(const rd_self *self) { return self->table && self->gives & RD_LABEL; }
 
+/* Moves all of `from` to `to`, ordered by the numbers from 0 to `keys` - 1 that key() gives: samples of one keep their
+ * order. `ends` has keys + 1 places of 0. */
+static void spread(const ranked *from, ranked *to, size_t n, uint32_t *ends, size_t keys,
+                   size_t (*key)(const ranked *, int64_t), int64_t of) {
+  for (size_t i = 0; i < n; i++) ends[key(from + i, of) + 1]++;
+  for (size_t k = 0; k < keys; k++) ends[k + 1] += ends[k];
+  for (size_t i = 0; i < n; i++) to[ends[key(from + i, of)]++] = from[i];
+}
+
+static size_t bucket(const ranked *r, int64_t n) { return (size_t)((r->hash >> 32) * (uint64_t)n >> 32); }
+
+static size_t label_from(const ranked *r, int64_t lowest) { return (size_t)(r->label - lowest); }
+
+/* Of millions of samples in the time of a few passes: hashes are spread evenly, so a bucket for each sample has one or two;
+ * one that has many, as of a file that is listed often, is sorted. 0: no memory. */
+static int sort_by_class(ranked *r, size_t n) {
+  int64_t lowest = INT64_MAX, highest = INT64_MIN;
+  for (size_t i = 0; i < n; i++) {
+    if (r[i].label < lowest) lowest = r[i].label;
+    if (r[i].label > highest) highest = r[i].label;
+  }
+  size_t labels = (size_t)(highest - lowest) + 1, most = labels > n ? labels : n;
+  ranked *other = malloc(n * sizeof *other);
+  uint32_t *ends = calloc(most + 1, sizeof *ends);
+  if (other && ends) {
+    spread(r, other, n, ends, n, bucket, (int64_t)n);
+    for (size_t from = 0, end; from < n; from = end) {
+      for (end = from + 1; end < n && bucket(other + end, (int64_t)n) == bucket(other + from, (int64_t)n);) end++;
+      if (end - from > 1) qsort(other + from, end - from, sizeof *other, by_hash);
+    }
+    memset(ends, 0, (most + 1) * sizeof *ends);
+    spread(other, r, n, ends, labels, label_from, lowest);
+  }
+  free(ends);
+  free(other);
+  return other && ends;
+}
+
 /* The n numbers in `list`, by class and hash; NULL: no memory. */
 static ranked *rank(sp_ctx *ctx, const rd_self *self, const uint32_t *list, size_t n, uint64_t factor) {
   ranked *r = calloc(n + !n, sizeof *r);
-  if (!r) ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu samples", n);
   for (size_t i = 0; r && i < n; i++)
     r[i] = (ranked){self->kind->hash(self, list[i]) * factor, 0,
                     has_labels(self) ? self->table->samples[list[i]].label : 0, list[i]};
-  if (r) qsort(r, n, sizeof *r, by_class);
+  if (r && n && !sort_by_class(r, n)) {
+    free(r);
+    r = NULL;
+  }
+  if (!r) ctx->host->fail(ctx, SP_E_NOMEM, "no memory to choose from %zu samples", n);
   return r;
 }
 
@@ -173,14 +215,15 @@ static int part(sp_ctx *ctx, rd_self *self) {
   size_t n_val = self->p->folds ? fold(self, r, all) : divide(self, r, all, fraction);
   self->n_split[0] = all - n_val;
   self->n_split[1] = n_val;
-  if (self->p->check && !(self->side = calloc(self->total, 1))) {
+  self->side = calloc(self->total, 1);
+  if (!self->side) {
     free(r);
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu samples", all);
   }
-  for (size_t i = 0; self->side && i < all; i++) self->side[r[i].index] = r[i].place > 0;
-  for (size_t i = 0; self->p->split != RD_ALL && i < all; i++)
-    if ((r[i].place > 0) == (self->p->split == RD_VAL)) self->list[n++] = r[i].index;
+  for (size_t i = 0; i < all; i++) self->side[r[i].index] = r[i].place > 0;
   free(r);
+  for (size_t i = 0; self->p->split != RD_ALL && i < all; i++)
+    if (self->side[self->list[i]] == (self->p->split == RD_VAL)) self->list[n++] = self->list[i];
   if (self->p->split == RD_ALL) return SP_OK;
   if (!n && self->p->folds)
     return ctx->host->fail(ctx, SP_E_RANGE, "%zu samples leave none for %s in fold %" PRId64 " of %" PRId64, all,
@@ -190,7 +233,6 @@ static int part(sp_ctx *ctx, rd_self *self) {
                            "%zu samples with val_fraction = %g leave none for %s; give more, or `val_fraction = 0.5`",
                            all, fraction, self->p->split == RD_VAL ? "validation" : "training");
   self->length = n;
-  qsort(self->list, n, sizeof *self->list, by_index);
   return SP_OK;
 }
 
