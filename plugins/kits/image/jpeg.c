@@ -58,9 +58,10 @@ static int mend_end(im_decoder *d, size_t end, const char *warning) {
 /* ---- pixels ---- */
 static int read_header(im_decoder *d, tjhandle tj, int *w, int *h, int *colours) {
   int sub;
+  *w = *h = 0; /* a file of tables alone is no error, and has no size */
   if (tjDecompressHeader3(tj, d->file.p, d->size, w, h, &sub, colours))
     return im_say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj));
-  return SP_OK;
+  return *w > 0 && *h > 0 ? SP_OK : im_say(d, IM_BROKEN, "it ends before the header says how large it is");
 }
 
 /* Files hold how much of the paper each ink leaves free, as Adobe began it; nearly all that there are do. */

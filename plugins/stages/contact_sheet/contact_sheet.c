@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * contact_sheet.c - the stage `contact_sheet`: samples as they are and as they come out of augmentation, with what was
- * drawn for them, as one PNG file. The row of a picture is its sample's number, the column its epoch. */
+ * drawn for them, as one PNG file. The row of a picture is its sample's number, the column its epoch; or a list says which
+ * sample each cell has. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +29,9 @@ typedef struct cs_text {
 typedef struct cs_params {
   const char *file, *title, *class_names, *mask_names;
   int64_t rows, columns, zoom, text;
-  sp_structs captions, names; /* cs_text */
+  double overlay;
+  sp_ints cells;                          /* none: rows are samples, columns epochs */
+  sp_structs captions, names, cell_names; /* cs_text */
 } cs_params;
 
 typedef struct cs_self {
@@ -76,6 +79,9 @@ static int contact_sheet_create(sp_ctx *ctx, const void *params, void **out) {
   const cs_params *p = params;
   int rc = check_file(ctx, p->file);
   if (rc) return rc;
+  if (p->cells.n && p->cells.n != (uint64_t)(p->rows * p->columns))
+    return ctx->host->fail(ctx, SP_E_INVALID, "cells has %" PRIu64 " numbers, but %" PRId64 " rows of %" PRId64 " have %" PRId64,
+                           (uint64_t)p->cells.n, p->rows, p->columns, p->rows * p->columns);
   cs_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the contact sheet");
   self->p = p;
@@ -133,7 +139,7 @@ static int check_captions(sp_ctx *ctx, const cs_params *p, const sp_speclist *va
 
 /* Lines below the pictures: as many as numbers of usual length need. */
 static void set_lines(const cs_params *p, cs_layout *l, int with_label) {
-  int names = 1, values = 0;
+  int names = 1, values = 0, below = 0;
   char words[CS_WORDS];
   const cs_text *name = p->names.v;
   for (uint32_t i = 0; i < p->names.n; i++) {
@@ -145,7 +151,11 @@ static void set_lines(const cs_params *p, cs_layout *l, int with_label) {
     cs_write_caption(caption(p, i), NULL, 0, words);
     values += cs_count_lines(words, l->rest.chars);
   }
-  l->rest.lines = values;
+  for (uint32_t i = 0; i < p->cell_names.n; i++) {
+    int n = cs_count_lines(((const cs_text *)p->cell_names.v)[i].text, l->rest.chars);
+    if (n > below) below = n < 3 ? n : 3;
+  }
+  l->rest.lines = values + below;
 }
 
 static int too_large(sp_ctx *ctx, const cs_layout *l) {
@@ -171,6 +181,8 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   *l = (cs_layout){.title = p->title, .legend = p->mask_names, .rows = (int)p->rows, .columns = (int)p->columns};
   l->zoom = (int)p->zoom;
   l->text = (int)p->text;
+  l->overlay = p->overlay;
+  l->bare = p->cells.n > 0;
   if ((rc = check_pair(ctx, "image", image, mask, &l->rest)) ||
       (rc = check_pair(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_MASK), &l->original)) ||
       (rc = check_captions(ctx, p, &plan->in[IN_VALUES], image->shape[0])))
@@ -199,10 +211,18 @@ static int contact_sheet_prepare(sp_ctx *ctx, void *arg, const sp_io *io) {
 }
 
 /* ---- one batch ---- */
+static const char *text_of(const sp_structs *list, int64_t i) {
+  return i < (int64_t)list->n ? ((const cs_text *)list->v)[i].text : NULL;
+}
+
 static void begin(cs_self *self) {
+  const cs_params *p = self->p;
   cs_begin(&self->canvas, &self->layout);
-  self->left = self->p->rows * self->p->columns;
+  self->left = p->rows * p->columns;
   memset(self->full, 0, (size_t)self->left);
+  for (uint32_t i = 0; i < p->cells.n; i++) self->left -= p->cells.v[i] < 0;
+  for (int row = 0; p->cells.n && row < p->rows && text_of(&p->names, row); row++)
+    cs_draw_text(&self->canvas, &self->layout, row, -1, 0, text_of(&p->names, row));
   self->begun = 1;
 }
 
@@ -241,12 +261,14 @@ static void draw_sample(cs_self *self, const sp_io *io, int64_t n, int row, int 
   const sp_list *values = &io->in[IN_VALUES];
   char words[CS_WORDS];
   int line = 0;
-  if (column == 0) draw_original(self, io, n, row);
+  if (column == 0 && !p->cells.n) draw_original(self, io, n, row);
   cs_draw_pictures(&self->canvas, &self->layout, row, column, tensor_of(io, IN_IMAGE), tensor_of(io, IN_MASK), n);
   for (uint32_t i = 0; i < values->n; i++) {
     cs_write_caption(caption(p, i), &values->t[i], n, words);
     line = cs_draw_text(&self->canvas, &self->layout, row, column, line, words);
   }
+  const char *below = text_of(&p->cell_names, (int64_t)row * p->columns + column);
+  if (below) cs_draw_text(&self->canvas, &self->layout, row, column, line, below);
   uint8_t *full = &self->full[(int64_t)row * p->columns + column];
   self->left -= !*full;
   *full = 1;
@@ -265,6 +287,9 @@ static int contact_sheet_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   int64_t batch = io->in[IN_IMAGE].t->spec.shape[0];
   for (int64_t n = 0; n < batch; n++) {
     uint64_t row = SP_ID_INDEX(io->ids[n]), column = SP_ID_EPOCH(io->ids[n]);
+    for (uint32_t i = 0; i < p->cells.n; i++)
+      if (p->cells.v[i] == (int64_t)row) draw_sample(self, io, n, (int)(i / p->columns), (int)(i % p->columns));
+    if (p->cells.n) continue;
     if (row < (uint64_t)p->rows && column < (uint64_t)p->columns) draw_sample(self, io, n, (int)row, (int)column);
   }
   if (self->left) return SP_OK;
@@ -326,6 +351,26 @@ static const sp_param contact_sheet_params[] = {
      .imin = 1,
      .imax = MAX_CELLS,
      .doc = "epochs 0 to columns - 1 get a column each, others are left out"},
+    {.name = "cells",
+     .type = SP_PARAM_INTS,
+     AT(cells),
+     .imin = -1,
+     .imax = INT32_MAX,
+     .max_n = MAX_CELLS * 8,
+     .doc = "the sample of each cell, row by row, -1: the cell stays empty; then columns are no epochs, and names those of rows"},
+    {.name = "cell_names",
+     .type = SP_PARAM_LIST,
+     AT(cell_names),
+     .fields = text_fields,
+     .fields_size = sizeof(cs_text),
+     .doc = "words below each cell, in the order of cells"},
+    {.name = "overlay",
+     .type = SP_PARAM_FLOAT,
+     AT(overlay),
+     .def = 0.0,
+     .min = 0.0,
+     .max = 1.0,
+     .doc = "how much of a picture the colours of its mask cover; 0: masks are shown beside pictures. 255 covers nothing"},
     {.name = "title", .type = SP_PARAM_STRING, AT(title), .doc = "lines above all; the first one is a heading"},
     {.name = "captions",
      .type = SP_PARAM_LIST,

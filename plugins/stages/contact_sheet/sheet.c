@@ -29,7 +29,7 @@ static int framed(int pixels, int zoom) { return pixels * zoom + 2 * FRAME; }
 
 static void set_cell(const cs_layout *l, cs_kind *k) {
   int w = k->w ? framed(k->w, l->zoom) : 0, least = MIN_CHARS * letter_w(l);
-  if (k->masks) w += MASK_GAP + w;
+  if (k->masks && l->overlay <= 0) w += MASK_GAP + w;
   k->cell_w = w > least ? w : least;
   k->chars = k->cell_w / letter_w(l);
   k->text_y = k->h ? framed(k->h, l->zoom) + TEXT_GAP : 0;
@@ -64,10 +64,11 @@ int cs_lay_out(cs_layout *l) {
   if (l->width > CS_MAX_SIDE) return 0;
   int64_t row = max64(cell_h(l, &l->original), cell_h(l, &l->rest)) + ROW_GAP;
   int64_t top = header(NULL, l);
-  l->height = top + line_h(l) + TEXT_GAP + row * l->rows - ROW_GAP + MARGIN;
+  int64_t heads = l->bare ? 0 : line_h(l) + TEXT_GAP;
+  l->height = top + heads + row * l->rows - ROW_GAP + MARGIN;
   if (l->height > CS_MAX_SIDE || l->width * l->height > CS_MAX_PIXELS) return 0;
   l->heads_y = (int)top;
-  l->rows_y = (int)(top + line_h(l) + TEXT_GAP);
+  l->rows_y = (int)(top + heads);
   l->row_h = (int)row;
   return 1;
 }
@@ -160,7 +161,7 @@ static int64_t header(const cs_canvas *c, const cs_layout *l) {
 void cs_begin(const cs_canvas *c, const cs_layout *l) {
   memset(c->rgb, paper[0], (size_t)c->w * (size_t)c->h * 3);
   header(c, l);
-  for (int column = -1; column < l->columns; column++) {
+  for (int column = -1; !l->bare && column < l->columns; column++) {
     char head[32];
     if (column < 0) snprintf(head, sizeof head, l->original.w ? "original" : "sample");
     else snprintf(head, sizeof head, "epoch %d", column);
@@ -173,13 +174,28 @@ typedef struct cs_pixels {
   const uint8_t *v;
   size_t pixel, channel; /* steps from one to the next; channel 0: grey, or labels */
   int labels;
+  const uint8_t *over; /* labels whose colours cover a part of it, and all of it where an area ends; NULL: none */
+  double part;
+  size_t w, h; /* of `over` */
 } cs_pixels;
+
+static int is_edge(const cs_pixels *p, size_t i) {
+  size_t x = i % p->w, y = i / p->w;
+  const uint8_t *v = p->over + i;
+  return *v && ((x && v[-1] != *v) || (x + 1 < p->w && v[1] != *v) || (y && *(v - p->w) != *v) ||
+                (y + 1 < p->h && v[p->w] != *v));
+}
 
 static void colour_of(const cs_pixels *p, size_t i, uint8_t rgb[3]) {
   const uint8_t *v = p->v + i * p->pixel;
   if (p->labels) im_label_colour(*v, rgb);
   else
     for (size_t k = 0; k < 3; k++) rgb[k] = v[k * p->channel];
+  if (!p->over || p->over[i] == 255) return;
+  uint8_t tint[3];
+  double part = is_edge(p, i) ? 1 : p->part;
+  im_label_colour(p->over[i], tint);
+  for (size_t k = 0; k < 3; k++) rgb[k] = (uint8_t)(rgb[k] + part * (tint[k] - rgb[k]) + 0.5);
 }
 
 static int put_picture(const cs_canvas *c, int x, int y, int zoom, const cs_pixels *p, int h, int w) {
@@ -198,6 +214,7 @@ void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int colum
   const cs_kind *k = column < 0 ? &l->original : &l->rest;
   int x = column_x(l, column), y = row_y(l, row);
   size_t pixels = (size_t)k->h * (size_t)k->w, channels = image ? (size_t)image->spec.shape[1] : 0;
+  int over = image && l->overlay > 0;
   box(c, x, y, k->cell_w, l->row_h - ROW_GAP, paper);
   if (image) {
     int last = image->spec.order == SP_CHANNELS_LAST;
@@ -205,11 +222,15 @@ void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int colum
                    channels == 1 ? 0
                    : last        ? 1
                                  : pixels,
-                   0};
+                   0,
+                   mask && over ? (const uint8_t *)mask->data + (size_t)n * pixels : NULL,
+                   l->overlay,
+                   (size_t)k->w,
+                   (size_t)k->h};
     x = put_picture(c, x, y, l->zoom, &p, k->h, k->w);
   }
-  if (mask) {
-    cs_pixels p = {(const uint8_t *)mask->data + (size_t)n * pixels, 1, 0, 1};
+  if (mask && !over) {
+    cs_pixels p = {(const uint8_t *)mask->data + (size_t)n * pixels, 1, 0, 1, NULL, 0, 0, 0};
     put_picture(c, x, y, l->zoom, &p, k->h, k->w);
   }
 }

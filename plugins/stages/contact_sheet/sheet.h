@@ -2,7 +2,7 @@
  * sheet.h - where everything lies on a contact sheet, and the drawing of it.
  *
  * Below title and legend, a row for each sample: its name and the original, then a cell for each column. A cell is a
- * picture, its mask beside it where there are masks, and lines of text below. */
+ * picture, its mask beside it or over it where there are masks, and lines of text below. */
 #ifndef CONTACT_SHEET_SHEET_H
 #define CONTACT_SHEET_SHEET_H
 
@@ -27,6 +27,8 @@ typedef struct cs_layout {
   const char *legend; /* names of labels, one a line from 0 on; "": no legend */
   int rows, columns;  /* columns without that of the originals */
   int zoom, text;     /* pixels of the sheet for one of a picture, and of a letter */
+  int bare;           /* columns have no heads */
+  double overlay;     /* how much of a pixel the colour of its label covers; 0: masks lie beside pictures */
   cs_kind original, rest;
   /* see cs_lay_out */
   int heads_y, rows_y, row_h;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
+#include "contents.h"
 #include "digest.h"
 #include "masks.h"
 #include "table.h"
@@ -32,16 +33,22 @@ static const rd_kind *kind_of(const rd_params *p) {
   return by_class ? &rd_labels : &rd_masks;
 }
 
+static void free_worker(rd_worker *w) {
+  im_decoder_free(&w->decoder);
+  im_scaler_free(&w->scaler);
+  im_buf_free(&w->image);
+  im_buf_free(&w->mask);
+  im_buf_free(&w->rgb);
+}
+
 static void reader_destroy(void *arg) {
   rd_self *self = arg;
   if (self->kind) self->kind->close(self);
-  for (int64_t i = 0; self->workers && i < self->p->workers; i++) {
-    im_decoder_free(&self->workers[i].decoder);
-    im_scaler_free(&self->workers[i].scaler);
-    im_buf_free(&self->workers[i].image);
-    im_buf_free(&self->workers[i].mask);
-    im_buf_free(&self->workers[i].rgb);
-  }
+  for (int64_t i = 0; self->workers && i < self->p->workers; i++) free_worker(&self->workers[i]);
+  if (self->looker) free_worker(self->looker);
+  free(self->looker);
+  free(self->prints);
+  free(self->twins);
   free(self->workers);
   free(self->list);
   free(self->broken);
@@ -89,6 +96,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->workers = calloc((size_t)p->workers, sizeof *self->workers);
   if (p->check && !(self->tally = calloc(2, sizeof *self->tally)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to count labels");
+  if (p->check && self->table && !(self->prints = calloc(self->total, sizeof *self->prints)))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to compare %" PRIu64 " images", self->total);
   if (!self->broken || !self->workers || rd_open_remarks(self))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %" PRIu64 " samples", self->total);
   for (int64_t i = 0; i < p->workers; i++) self->workers[i].decoder.as_stored = !p->orient;
@@ -134,6 +143,11 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
       (sp_attr){.name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
   self->attrs[10] = (sp_attr){.name = "labels", .value = self->table && self->gives & RD_MASK ? RD_LABELS_CHECKED * (self->tally ? 3 : 1) : 0};
   if (self->attrs[10].value > 0) self->attrs[10].item = rd_label_item;
+  int looked = self->table && !self->p->files.n, checked = looked && self->p->check;
+  self->attrs[11] = (sp_attr){.name = "sizes", .value = looked ? (double)self->length : 0, .item = looked ? rd_size_item : NULL};
+  self->attrs[12] =
+      (sp_attr){.name = "classes_of", .value = checked ? (double)self->length : 0, .item = checked ? rd_class_item : NULL};
+  self->attrs[13] = (sp_attr){.name = "duplicates", .value = checked ? RD_TWINS : 0, .item = checked ? rd_twin_item : NULL};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }

@@ -102,6 +102,9 @@ struct rd_self {
   rd_values *values;   /* what mask_values says; NULL: nothing. On the heap */
   rd_tally *tally;     /* [2], with check: of training and of validation; on the heap */
   uint8_t *side;       /* [total]: 1: validates; NULL: ends say so, or nobody asked. On the heap */
+  uint64_t *prints;    /* [total], with check: rd_hash_pixels of each image that was read; 0: none. On the heap */
+  struct rd_twins *twins; /* what is there more than once, when somebody has asked; on the heap */
+  rd_worker *looker;      /* for samples that are looked at one by one; on the heap */
   struct rd_survey {
     rd_tally seen;
     char why[IM_WORDS]; /* "": all is well */
@@ -122,7 +125,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[11];
+  sp_attr attrs[14];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

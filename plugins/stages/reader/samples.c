@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contents.h"
 #include "masks.h"
 
 /* ---- opening ---- */
@@ -66,12 +67,13 @@ static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, i
             image, ways[way - 2], mask);
 }
 
-/* The size that the image had goes to *iw and *ih; out NULL: that is all that is wanted. */
-static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint8_t *out, int *iw, int *ih) {
+/* The size that the image had goes to *iw and *ih, what its pixels are to *print; out NULL: that is all that is wanted. */
+static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint64_t *print, uint8_t *out, int *iw, int *ih) {
   int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
   if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
   remark_damage(self, w, ref);
+  if (print) *print = rd_hash_pixels(w->image.p, *iw, *ih);
   if (!out) return SP_OK;
   if (!im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
   snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
@@ -108,8 +110,9 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
 static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
   const rd_sample *s = &self->table->samples[index];
   int iw = 0, ih = 0;
+  uint64_t *print = self->prints ? &self->prints[index] : NULL;
   if (self->gives & RD_LABEL) *out->label = (int32_t)s->label;
-  int rc = out->image || out->size ? fill_image(self, w, &s->image, out->image, &iw, &ih) : SP_OK;
+  int rc = out->image || out->size ? fill_image(self, w, &s->image, print, out->image, &iw, &ih) : SP_OK;
   if (out->size) out->size[0] = ih, out->size[1] = iw;
   return rc || !out->mask ? rc : fill_mask(self, w, s, iw, ih, out->mask);
 }

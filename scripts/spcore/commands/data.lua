@@ -6,6 +6,8 @@ local data_defaults = require "spcore.data_defaults"
 local data_target = require "spcore.data_target"
 local labels = require "spcore.labels"
 local options = require "spcore.options"
+local sheet = require "spcore.sheet"
+local survey = require "spcore.survey"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -16,7 +18,9 @@ local opt = sp.args({
   target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class" }, sets = "reader.target" },
   val = { "", "another folder of that layout, which holds the samples for validation", sets = "reader.val_path" },
   classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0, sets = "reader.classes" },
-  check = { false, "read every file, name each that is wrong, and say which sizes and labels there are" },
+  check = { false, "read every file, name each that is wrong, and say which labels there are and what is there twice" },
+  sheet = { "", "draw samples of each part and class, masks over images, into this file", default = "none", value = "FILE.png" },
+  sheet_samples = { 4, "samples of each part and class on the sheet", min = 1, max = 32 },
   json = { false, "print one JSON document" },
 }, {
   rest = "DIR", doc = "Says what a folder of data holds: layout, splits, classes, and what is left out.",
@@ -25,7 +29,9 @@ local opt = sp.args({
 
 if #opt.rest ~= 1 then sp.usage(#opt.rest == 0 and "a folder of data is wanted; --help says more" or "one folder at a time") end
 local dir = opt.rest[1]
+if opt.sheet ~= "" and not opt.sheet:lower():match "[^/]%.png$" then sp.usage("--sheet %s: the name must end in .png", opt.sheet) end
 
+local MOST_SIZES <const> = 8 -- that are listed one by one
 local SIZE <const> = 64 -- pixels of a side of what is read: masks are counted at their own size
 
 -- A reader of that split, in a graph of its own.
@@ -75,6 +81,7 @@ end
 -- What readers have to say is said once; that of what is left out is part of the answer.
 local function about(target)
   local out = { path = dir, target = target, samples = {}, counts = {} }
+  local seen
   core.log_level "warn"
   for _, split in ipairs { "train", "val" } do
     local g <close>, data = open(split, target)
@@ -83,9 +90,11 @@ local function about(target)
     out.notes = sp.json.list(words.lines(data.notes))
     out.samples[split] = data.length
     out.counts[split] = data.counts ~= "" and numbers(data.counts) or nil
+    seen = not opt.check and survey.headers(data, seen) or nil
     core.log_level "error"
   end
   core.log_level "warn"
+  out.sizes = seen and survey.found(seen)
   return out
 end
 
@@ -123,7 +132,7 @@ local function check_all(t)
     parts[part] = t.target == "mask" and labels.of(data, part)
       or t.counts[split] and { classes = t.classes, names = t.class_names, counts = t.counts[split] } or nil
   end
-  return sizes, wrong, remarks_of(data), parts
+  return sizes, wrong, remarks_of(data), parts, survey.twins(data)
 end
 
 local function list_sizes(sizes)
@@ -172,11 +181,40 @@ local function by_class(t, values, fmt)
 end
 
 local function put(text)
-  sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 2) or text)
+  sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 4) or text)
+end
+
+-- Pixels of the masks of a part.
+local function put_pixels(t, split, part)
+  local percent, all = {}, part.unlabelled
+  for _, n in ipairs(part.pixels) do all = all + n end
+  if all == 0 then return end
+  for i, n in ipairs(part.pixels) do percent[i] = 100 * n / all end
+  put(("  %s pixels: %s, no label %.1f %%"):format(split, by_class(t, percent, "%.1f %%"), 100 * part.unlabelled / all))
+  put(("  %s masks with a class: %s"):format(split, by_class(t, part.masks, "%d")))
+end
+
+local function put_check(t, c)
+  local list = {}
+  for i = 1, #c.sizes > 1 and #c.sizes <= MOST_SIZES and #c.sizes or 0 do
+    list[i] = ("%d x %d (%d)"):format(c.sizes[i].width, c.sizes[i].height, c.sizes[i].samples)
+  end
+  if list[1] then put("  sizes, width x height: " .. table.concat(list, ", ")) end
+  for _, split in ipairs { "train", "val" } do
+    if c.labels and c.labels[split] then put_pixels(t, split, c.labels[split]) end
+  end
+  for _, line in ipairs(c.odd) do put("  " .. line) end
+  if c.useless then put("  " .. c.useless) end
+  for _, line in ipairs(c.duplicates and survey.twin_lines(c.duplicates) or {}) do put("  " .. line) end
+  for _, remark in ipairs(c.remarks) do
+    put(("  %s: %d sample%s, the first is said above"):format(remark.kind, remark.samples, remark.samples == 1 and "" or "s"))
+  end
+  put("  " .. (#c.wrong == 0 and ("all %d samples can be used"):format(c.samples)
+    or ("%d of %d samples cannot be used; what is wrong is said above"):format(#c.wrong, c.samples)))
 end
 
 local function tell(t)
-  sp.print("%s: layout %s, target %s", t.path, t.layout, t.target)
+  put(("%s: layout %s, target %s"):format(t.path, t.layout, t.target))
   put(("  %d train, %d val, %d classes%s%s"):format(t.samples.train, t.samples.val, t.classes,
     #t.class_names > 0 and ": " or "", table.concat(t.class_names, ", ", 1, math.min(#t.class_names, 40))))
   for _, split in ipairs { "train", "val" } do
@@ -184,36 +222,30 @@ local function tell(t)
   end
   for _, note in ipairs(t.notes) do put("  " .. words.cures(note)) end
   if t.left_out ~= "" then put("  left out: " .. t.left_out) end
-  local c = t.check
-  if not c then return end
-  local list = {}
-  for i = 1, math.min(#c.sizes, 8) do
-    list[i] = ("%d x %d (%d)"):format(c.sizes[i].width, c.sizes[i].height, c.sizes[i].samples)
+  for _, line in ipairs(t.sizes and survey.lines(t.sizes) or {}) do put("  " .. line) end
+  if t.check then put_check(t, t.check) end
+  if t.sheet then
+    put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes, t.sheet.classes == 1 and "" or "es",
+      t.sheet.classes < t.classes and (", of %d"):format(t.classes) or ""))
   end
-  put(("  sizes, width x height: %s%s"):format(table.concat(list, ", "),
-    #c.sizes > 8 and (" and %d more"):format(#c.sizes - 8) or ""))
-  if c.pixels then
-    local percent = {}
-    for i, v in ipairs(c.pixels) do percent[i] = 100 * v end
-    put(("  pixels: %s, no label %.1f %%"):format(by_class(t, percent, "%.1f %%"), 100 * c.unlabelled))
-  end
-  for _, line in ipairs(c.odd) do put("  " .. line) end
-  if c.useless then put("  " .. c.useless) end
-  for _, remark in ipairs(c.remarks) do
-    put(("  %s: %d sample%s, the first is said above"):format(remark.kind, remark.samples, remark.samples == 1 and "" or "s"))
-  end
-  sp.print("  %s", #c.wrong == 0 and ("all %d samples can be used"):format(c.samples)
-    or ("%d of %d samples cannot be used; what is wrong is said above"):format(#c.wrong, c.samples))
 end
 
 local t = about(find_target())
 if opt.check then
-  local sizes, wrong, remarks, parts = check_all(t)
+  local sizes, wrong, remarks, parts, twins = check_all(t)
+  t.sizes = survey.figures(sizes)
   t.check = { samples = t.samples.train + t.samples.val, wrong = wrong, sizes = list_sizes(sizes), remarks = remarks }
   t.check.pixels, t.check.unlabelled = shares(parts)
-  t.check.labels = pixels_of(parts)
+  t.check.labels, t.check.duplicates = pixels_of(parts), twins
   local why, odd = labels.judge(parts)
   t.check.useless, t.check.odd = why, sp.json.list(odd)
+end
+if opt.sheet ~= "" then
+  if opt.check then core.log_level "error" end -- what is wrong with masks is said
+  t.sheet = sheet { file = opt.sheet, about = t, samples = opt.sheet_samples, open = function(more)
+    more.check = true
+    return open("all", t.target, more)
+  end }
 end
 if opt.json then print(sp.json.encode(t, true)) else tell(t) end
 if t.check and (#t.check.wrong > 0 or t.check.useless) then sp.exit(1) end
