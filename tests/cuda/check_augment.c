@@ -25,6 +25,9 @@ static const struct aug_case {
     {"batch_rotate", "{ degrees = 45 }"},
     {"batch_rotate", "{ degrees = 180, fill = 7, mask_fill = 3, same_on_batch = true }"},
     {"batch_rotate", "{ degrees = { -10, 80 }, mode = \"bilinear\", fill = 100.5 }"},
+    {"affine", "{ degrees = 30, translate = 0.2, scale = { 0.6, 1.5 }, shear = { -20, 30 }, mask_fill = 3 }"},
+    {"affine", "{ degrees = 180, shear = { -20, 20, 5, 40 }, mode = \"bilinear\", fill = 100.5, always = true }"},
+    {"affine", "{ translate = { 0.5, 0.1 }, mode = \"bilinear\", center = { 3, 40 }, probability = 0.5 }"},
     {"resize", "{ size = { 67, 80 } }"},
     {"resize", "{ size = { 70, 7 } }"},
     {"resize", "{ size = { 5, 91 } }"},
@@ -368,6 +371,37 @@ START_TEST(bad_angles) {
 }
 END_TEST
 
+START_TEST(bad_affines) {
+  static const float numbers[] = {1, 2, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, NAN, 0, 0, 1, 0, 0};
+  bad_values("affine", "{}", SP_F32, 6, numbers, "sample 1: number 4 of its 6 on 'affines' is bad");
+}
+END_TEST
+
+/* Maps that are given: none, quarters, far away, so sheared that a row has few pixels of the image, numbers that overflow. */
+START_TEST(affine_given) {
+  static const float numbers[] = {0, 0,      0,  1,     0, 0, 90, 0,     0,  1,  0,    0, -180,  0.5f,  -3, 1,
+                                  0, 0,      10, 1e30f, 0, 1, 0,  0,     0,  0,  0,    1, 89.9f, 0,     0,  -7,
+                                  2, 1e-30f, 0,  0,     0, 0, 1,  1e30f, 45, 90, 1e6f, 0, 0,     1e-3f, 0,  0};
+  static const int64_t some[][4] = {{8, 3, 33, 29}, {8, 1, 1, 1}, {8, 2, 1, 17}, {8, 4, 12, 1}, {8, 3, 16, 300}},
+                       shape[2] = {8, 6};
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++)
+        for (int mode = 0; mode < 2; mode++) {
+          if (too_long(s, d, o)) continue;
+          twin w;
+          twin_open(&w, "affine", "given", mode ? "{ mode = \"bilinear\", fill = 9 }" : "{ mask_fill = 7 }",
+                    SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+          inputs(&w, some[s], dtypes[d], orders[o]);
+          twin_input(&w, 2, SP_F32, 2, shape, SP_ROW_MAJOR, numbers);
+          twin_plan(&w, 1);
+          twin_forward(&w, 0);
+          twin_compare(&w, SPT_OUT);
+          twin_close(&w);
+        }
+}
+END_TEST
+
 START_TEST(bad_flips) {
   static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
   bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");
@@ -559,6 +593,8 @@ int main(void) {
   tcase_add_test(c, bad_boxes);
   tcase_add_test(c, bad_windows);
   tcase_add_test(c, bad_angles);
+  tcase_add_test(c, bad_affines);
+  tcase_add_test(c, affine_given);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, given_factors);

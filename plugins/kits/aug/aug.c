@@ -107,6 +107,27 @@ int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const
   return SP_OK;
 }
 
+int aug_check_fill(sp_ctx *ctx, const sp_plan *plan, const char *what, const sp_floats *fill, int bytes) {
+  for (uint32_t i = 0; i < plan->in[AUG_IMAGES].n; i++) {
+    const sp_spec *s = &plan->in[AUG_IMAGES].spec[i];
+    if (fill->n > 1 && s->shape[1] != (int64_t)fill->n)
+      return ctx->host->fail(ctx, SP_E_SHAPE, "%s has %u numbers, but image %u has %lld channels; give one or as many",
+                             what, fill->n, i + 1, (long long)s->shape[1]);
+    for (uint32_t c = 0; c < fill->n && bytes && s->dtype == SP_U8; c++)
+      if (fill->v[c] < 0 || fill->v[c] > 255)
+        return ctx->host->fail(ctx, SP_E_RANGE, "%s is %g, but image %u is of bytes: 0..255", what, fill->v[c], i + 1);
+  }
+  return SP_OK;
+}
+
+int aug_check_mask_fill(sp_ctx *ctx, const sp_plan *plan, int64_t fill) {
+  for (uint32_t i = 0; i < plan->in[AUG_MASKS].n; i++)
+    if (plan->in[AUG_MASKS].spec[i].dtype == SP_U8 && (fill < 0 || fill > 255))
+      return ctx->host->fail(ctx, SP_E_RANGE, "mask_fill is %lld, but mask %u is of bytes: 0..255", (long long)fill,
+                             i + 1);
+  return SP_OK;
+}
+
 static void job_of(aug_job *j, const sp_tensor *in, const sp_tensor *out, int mask) {
   const sp_spec *s = &in->spec, *o = &out->spec;
   int last = s->order == SP_CHANNELS_LAST;

@@ -112,6 +112,12 @@ int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const
 /* One such port alone, for stages that have several. */
 int aug_plan_port(sp_ctx *ctx, sp_plan *plan, int port, int dtype, int64_t columns, const char *what);
 
+/* What images get in places of their own, one number or one a channel, and what masks get: whether their types have it;
+ * bytes: images of bytes stay such. A list of images may have several channel counts: numbers of channels then fit none but
+ * one. `what`: the parameter. */
+int aug_check_fill(sp_ctx *ctx, const sp_plan *plan, const char *what, const sp_floats *fill, int bytes);
+int aug_check_mask_fill(sp_ctx *ctx, const sp_plan *plan, int64_t fill);
+
 /* All images of a call, then the masks that somebody reads. */
 void aug_jobs_of(const sp_io *io, aug_jobs *jobs);
 

@@ -7,6 +7,15 @@
 #include "aug.h"
 #include "draw.h"
 
+/* Compiled for several instruction sets, chosen when the module is loaded; the roundings are the same. Sanitizers' runtimes
+ * are not up yet when the choice is made, so not under them. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define AUG_VEC __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define AUG_VEC
+#endif
+
 /* Rows from .. to of the output of one sample of one tensor. */
 typedef struct aug_part {
   const aug_job *job;

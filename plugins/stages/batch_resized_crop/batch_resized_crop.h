@@ -5,6 +5,7 @@
 
 #include "../../kits/aug/aug.h"
 #include "../../kits/aug/draw.h"
+#include "../../kits/aug/exact.h"
 #include "../resize/resize.h"
 
 #define ZOOM_DOC "Cuts a window of random area and ratio out of each sample and scales it to one size"
@@ -39,16 +40,6 @@ extern const sp_param zoom_param_table[];
 int zoom_check(sp_ctx *ctx, const zoom_params *p, sp_plan *plan, int64_t *h, int64_t *w);
 zoom_range zoom_range_of(const zoom_params *p, int32_t h, int32_t w);
 
-/* e^x for |x| < 700, the same bits on every device: each operation is rounded once, and none is left to a compiler.
- * Within 1e-15 of it. */
-SP_RNG_FN double zoom_exp(double x) {
-  double k = rint(x * 1.4426950408889634), r = fma(-k, 6.93147180369123816490e-01, x), y = 1.0;
-  int i;
-  r = fma(-k, 1.90821492927058770002e-10, r); /* ln 2 in two parts, so that the difference keeps its bits */
-  for (i = 14; i > 0; i--) y = fma(y, r / (double)i, 1.0);
-  return ldexp(y, (int)k);
-}
-
 /* The window in the middle, as large as the ratios let it be. */
 SP_RNG_FN zoom_box zoom_middle(const zoom_range *a) {
   zoom_box b = {0, 0, a->h, a->w};
@@ -71,7 +62,7 @@ SP_RNG_FN zoom_box zoom_draw(const aug_dice *dice, int64_t sample, const zoom_ra
   for (k = 0; k < ZOOM_TRIES && aug_chance(dice); k++) {
     sp_rng4 r = aug_roll(dice, sample, k);
     double area = fma((double)sp_rng_float(r.v[0]), a->area_hi - a->area_lo, a->area_lo);
-    double ratio = zoom_exp(fma((double)sp_rng_float(r.v[1]), a->log_hi - a->log_lo, a->log_lo));
+    double ratio = aug_exp(fma((double)sp_rng_float(r.v[1]), a->log_hi - a->log_lo, a->log_lo));
     double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
     if (w >= 1.0 && h >= 1.0 && w <= (double)a->w && h <= (double)a->h) {
       zoom_box b = {0, 0, (int32_t)h, (int32_t)w};

@@ -41,27 +41,9 @@ const sp_param rotate_param_table[] = {
     AUG_DRAW_PARAMS(rotate_params, draws),
     {.name = NULL}};
 
-/* A list of images may have several channel counts: a fill per channel then fits none but one. */
-static int check_fill(sp_ctx *ctx, const rotate_params *p, const sp_plan *plan, int bytes) {
-  for (uint32_t i = 0; i < plan->in[AUG_IMAGES].n; i++) {
-    const sp_spec *s = &plan->in[AUG_IMAGES].spec[i];
-    if (p->fill.n > 1 && s->shape[1] != (int64_t)p->fill.n)
-      return ctx->host->fail(ctx, SP_E_SHAPE,
-                             "fill has %u numbers, but image %u has %lld channels; give one or as many", p->fill.n,
-                             i + 1, (long long)s->shape[1]);
-    for (uint32_t c = 0; c < p->fill.n && bytes && s->dtype == SP_U8; c++)
-      if (p->fill.v[c] < 0 || p->fill.v[c] > 255)
-        return ctx->host->fail(ctx, SP_E_RANGE, "fill is %g, but image %u is of bytes: 0..255", p->fill.v[c], i + 1);
-  }
-  for (uint32_t i = 0; i < plan->in[AUG_MASKS].n; i++)
-    if (plan->in[AUG_MASKS].spec[i].dtype == SP_U8 && (p->mask_fill < 0 || p->mask_fill > 255))
-      return ctx->host->fail(ctx, SP_E_RANGE, "mask_fill is %lld, but mask %u is of bytes: 0..255",
-                             (long long)p->mask_fill, i + 1);
-  return SP_OK;
-}
-
 int rotate_check(sp_ctx *ctx, const rotate_params *p, const sp_plan *plan, int bytes) {
-  int rc = check_fill(ctx, p, plan, bytes);
+  int rc = aug_check_fill(ctx, plan, "fill", &p->fill, bytes);
+  if (!rc) rc = aug_check_mask_fill(ctx, plan, p->mask_fill);
   if (rc) return rc;
   if (p->degrees.n == 2 && p->degrees.v[0] > p->degrees.v[1])
     return ctx->host->fail(ctx, SP_E_RANGE, "degrees = {%g, %g}: the first is the lowest angle, the second the highest",

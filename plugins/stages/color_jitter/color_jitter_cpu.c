@@ -8,14 +8,7 @@
 
 #include <string.h>
 
-/* Compiled for several instruction sets, chosen when the module is loaded; the roundings are the same. Sanitizers' runtimes
- * are not up yet when the choice is made, so not under them. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define VEC __attribute__((target_clones("arch=haswell", "default")))
-#else
-#define VEC
-#endif
+#define VEC AUG_VEC
 
 enum { BLOCK = 256, LANES = 8 };
 
