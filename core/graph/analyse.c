@@ -79,8 +79,30 @@ static int mark_backward(sp_graph *g, sp_err *err) {
   return st;
 }
 
+/* What a training step leaves out, nothing that it runs may read. */
+static int check_eval_only(const sp_graph *g, sp_err *err) {
+  for (size_t t = 0; t < g->n_nodes; t++) {
+    const sp_node *n = g->topo[t];
+    if (n->opts.eval_only && (n->source || n->optimizer || sp_node_trained_on(n)))
+      return sp_fail(err, SP_E_INVALID, "stage '%s': eval_only: a training step needs %s", n->name,
+                     n->source      ? "its samples"
+                     : n->optimizer ? "its optimizer"
+                                    : "its loss");
+    for (unsigned i = 0; i < n->n_in && !n->opts.eval_only; i++)
+      for (size_t k = 0; k < n->in[i].n; k++) {
+        const sp_node *from = n->in[i].v[k].node;
+        if (from->opts.eval_only)
+          return sp_fail(err, SP_E_INVALID,
+                         "stage '%s' reads '%s', which runs in evaluations only: set eval_only = true on it, too",
+                         n->name, from->name);
+      }
+  }
+  return SP_OK;
+}
+
 int sp_graph_analyse(sp_graph *g, sp_err *err) {
   int st = sp_graph_sort(g, err);
+  if (!st) st = check_eval_only(g, err);
   if (st) return st;
   mark_forward(g);
   for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.backward = g->nodes[i]->params.inplace = false;

@@ -53,6 +53,7 @@ typedef struct sp_node_opts {
   int precision;    /* SP_PRECISION_... + 1 of its products; 0: the graph's */
   sp_cache_at cache;
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
+  bool eval_only; /* no step of a training runs it, only evaluations do */
   /* sources of requests, see source/queue.h; 0: the default */
   uint32_t queue;     /* most requests that are not answered; default the larger of 256 and 4 batches */
   size_t queue_bytes; /* most memory for them; default 1 GiB */
@@ -90,6 +91,7 @@ const sp_inst *sp_node_inst(const sp_node *node);
 bool sp_node_frozen(const sp_node *node);
 sp_cache_at sp_node_cache(const sp_node *node);
 int sp_node_precision(const sp_node *node); /* SP_PRECISION_... of its products */
+bool sp_node_eval_only(const sp_node *node);
 bool sp_node_on_cpu(const sp_node *node);   /* its outputs lie on the processor's side of the graph's border */
 /* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */
 sp_node *sp_node_producer(const sp_node *node, size_t k);

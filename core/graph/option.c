@@ -108,6 +108,7 @@ const sp_option sp_stage_rows[] = {
     {STAGE("precision", INT, precision), .least = 1, .most = 3, .choices = precisions, .otherwise = "the graph's",
      .groups = "", .help = "what its products compute with"},
     {STAGE("on_cpu", FLAG, on_cpu), .groups = "", .help = "runs on the processor in a graph on a GPU"},
+    {STAGE("eval_only", FLAG, eval_only), .groups = "", .help = "runs in evaluations, in no step of a training"},
     {STAGE("batch", INT, batch), .least = 1, .most = 1 << 24, .groups = "source requests",
      .help = "samples a step, or places for requests; required"},
     {STAGE("shuffle", NOT, no_shuffle), .first = 1, .groups = "source", .help = "another order in every epoch"},

@@ -46,6 +46,7 @@ bool sp_node_frozen(const sp_node *n) { return n->frozen; }
 sp_cache_at sp_node_cache(const sp_node *n) { return n->opts.cache; }
 
 int sp_node_precision(const sp_node *n) { return n->precision.precision; }
+bool sp_node_eval_only(const sp_node *n) { return n->opts.eval_only; }
 bool sp_node_on_cpu(const sp_node *n) { return n->on_cpu && n->g->border; }
 
 /* A wire of n before the one at (port, item) comes from the same stage. */

@@ -237,7 +237,7 @@ static const luaL_Reg node_methods[] = {
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {
   static const char *const facts[] = {"name", "stage",  "frozen", "source",    "length", "optimizer",
-                                      "loss", "on_cpu", "live",   "precision", "cache"};
+                                      "loss", "on_cpu", "live",   "precision", "cache",  "eval_only"};
   const char *names[128];
   size_t n = 0;
   const sp_port *p = sp_node_type(node)->outputs;
@@ -280,6 +280,7 @@ static int node_index(lua_State *L) {
   else if (strcmp(key, "optimizer") == 0) lua_pushboolean(L, type->flags & SP_STAGE_OPTIMIZER);
   else if (strcmp(key, "live") == 0) push_live(L, node);
   else if (strcmp(key, "on_cpu") == 0) lua_pushboolean(L, sp_node_on_cpu(node));
+  else if (strcmp(key, "eval_only") == 0) lua_pushboolean(L, sp_node_eval_only(node));
   else if (strcmp(key, "precision") == 0) lua_pushstring(L, sp_lua_precisions[sp_node_precision(node)]);
   else if (strcmp(key, "cache") == 0) lua_pushstring(L, sp_cache_words[sp_node_cache(node)]);
   else if (strcmp(key, "loss") == 0) lua_pushboolean(L, type->flags & SP_STAGE_LOSS);

@@ -16,7 +16,7 @@ static bool has_shards(const sp_program *p, const sp_node *n) {
 bool sp_program_has(const sp_program *p, const sp_node *n) {
   if (n->source) return n == p->source;
   if (p->fills) return n->flow.fills;
-  if (n->flow.spared) return false;
+  if (n->flow.spared || (n->opts.eval_only && p->training && p->g->train.on)) return false;
   if (n->shards && !has_shards(p, n)) return false;
   return !(sp_node_apart(n) && (!p->training || !p->g->train.on));
 }

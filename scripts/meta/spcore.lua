@@ -63,6 +63,40 @@ function sp.accuracy(metrics, stage) end
 ---@return (number|false)[] per_class
 function sp.mean_iou(counts, options) end
 
+---Figures from what stages count.
+sp.figures = {}
+
+---@class spcore.rates
+---@field precision number
+---@field recall number of a class: its accuracy
+---@field f1 number of a class: its Dice coefficient
+---@field iou number
+
+---@class spcore.class_rates: spcore.rates
+---@field support integer how many are of the class
+---@field taken integer how many are predicted so
+---@field there boolean one of both is not 0
+
+---@param counts integer[][] counts[truth][predicted], of stage 'confusion'
+---@return { accuracy: number, macro: spcore.rates, weighted: spcore.rates, micro: spcore.rates, classes: spcore.class_rates[] }
+function sp.figures.confusion(counts) end
+
+---@param scores integer[][][] of stage 'score_histogram'
+---@return { auroc: number, map: number, macro: spcore.rates, weighted: spcore.rates, micro: spcore.rates, classes: table[] }
+function sp.figures.scores(scores) end
+
+---@param reliability integer[][] of stage 'calibration'
+---@return { ece: number, mce: number, bins: { samples: integer, accuracy?: number, confidence?: number }[] }
+function sp.figures.calibration(reliability) end
+
+---@param deviations integer[][][] of stage 'deviation'
+---@return { mae: number, rmse: number, bias: number, r2: number, not_finite: integer, columns: table[] }
+function sp.figures.deviation(deviations) end
+
+---@param boundaries integer[][] of stage 'boundary'
+---@return { f1: number, classes: { precision: number, recall: number, f1: number, there: boolean }[] }
+function sp.figures.boundary(boundaries) end
+
 sp.models = {}
 
 ---@type string[] what sp.models.get knows
@@ -449,6 +483,7 @@ function graph:close() end
 ---@field optimizer boolean
 ---@field loss boolean
 ---@field live table<string, number> its parameters that set() takes, as they are
+---@field eval_only boolean no step of a training runs it
 ---@field on_cpu boolean its outputs lie on the processor's side, in a graph of another device
 local node = {}
 ---The stages whose outputs it reads, each once.

@@ -57,8 +57,8 @@ local function key_of(g, plan)
   for _, node in ipairs(g:nodes()) do
     local from = {}
     for i, producer in ipairs(node:producers()) do from[i] = producer.name end
-    parts[#parts + 1] = ("%s %s %s %s %s %s <- %s: %s"):format(node.name, node.stage, node.frozen, node.cache,
-      node.on_cpu, node.precision, table.concat(from, " "), plain(g._told[node], 0))
+    parts[#parts + 1] = ("%s %s %s %s %s %s %s <- %s: %s"):format(node.name, node.stage, node.frozen, node.cache,
+      node.on_cpu, node.eval_only, node.precision, table.concat(from, " "), plain(g._told[node], 0))
   end
   for _, path in ipairs(g._raw:plugins()) do
     parts[#parts + 1] = path:match "[^/]*$" .. " " .. core.checksum(read(path) or path)

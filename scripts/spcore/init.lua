@@ -44,6 +44,7 @@ local sp = {
   write_file = (require "spcore.files").write,
   accuracy = require "spcore.accuracy",
   mean_iou = require "spcore.iou",
+  figures = require "spcore.figures",
   json = require "spcore.json",
   log = progress.log,
   print = function(text, ...)

@@ -7,7 +7,7 @@ if test "${SP_SANITIZERS-none}" != none; then
   export SP_TEST_PRECISION SP_CONFORMANCE
 fi
 failed=0
-for suite in stages labels optim networks; do
+for suite in stages labels metrics optim networks; do
   test -x "$top_builddir/tests/cuda/check_$suite" || continue
   # protection costs by the number of tensors, of which there are many here; the other suite has it
   SPCORE_EMU_PROTECT=0 SP_TEST_SMALL=1 "$top_builddir/tests/cuda/check_$suite" || failed=1

@@ -257,6 +257,12 @@ local function measure(b, at, logits)
     local node = add(b, "accuracy", { { logits }, { labels } }, { k = "2", ignore_index = "255" })
     keep(b, b.metrics, node.name .. ".top1")
   end
+  if rng.chance(0.3) then
+    local only, stage = rng.chance(0.5), rng.pick { "calibration", "score_histogram", at.mask and "boundary" or "calibration" }
+    local node = add(b, stage, { { logits }, { labels } }, { ignore_index = "255", eval_only = only and "true" or nil,
+      bins = stage == "score_histogram" and "64" or nil })
+    if not only and stage == "calibration" then keep(b, b.metrics, node.name .. ".reliability") end
+  end
   if at.mask and rng.chance(0.4) then
     local node = add(b, "argmax", { { logits } })
     watch(b, { node.name .. ".mask" })

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Which classes fail: what follows for each from the last validation's confusion matrix.
-local mean_iou = require "spcore.iou"
+local figures = require "spcore.figures"
 
 local classes = {}
 
@@ -36,15 +36,12 @@ function classes.of(run)
   local counts = classes.counts(run)
   if not counts then return end
   local names, all, list = names_of(run, #counts), 0, {}
-  local _, ious = mean_iou(counts)
-  for i, row in ipairs(counts) do
-    local one = { name = names[i], support = 0, taken = 0, iou = ious[i] or nil }
-    for k, v in ipairs(row) do one.support, one.taken = one.support + v, one.taken + counts[k][i] end
-    local hits = row[i]
-    if one.support > 0 then one.recall = hits / one.support end
-    if one.taken > 0 then one.precision = hits / one.taken end
-    if one.support + one.taken > 0 then one.f1 = 2 * hits / (one.support + one.taken) end
-    list[i], all = one, all + one.support
+  for i, c in ipairs(figures.confusion(counts).classes) do
+    list[i] = {
+      name = names[i], support = c.support, taken = c.taken, iou = c.there and c.iou or nil, f1 = c.there and c.f1 or nil,
+      recall = c.support > 0 and c.recall or nil, precision = c.taken > 0 and c.precision or nil,
+    }
+    all = all + c.support
   end
   for _, one in ipairs(list) do one.share = all > 0 and one.support / all or nil end
   list.by = type(run.evaluation.top1) == "number" and "f1" or "iou"
