@@ -17,7 +17,7 @@ local function within(dir, fits)
   return list
 end
 
-local function is_csv(name) return name:lower():find "%.csv$" end
+local function is_csv(name) return name:lower():find "%.[ct]sv$" end
 
 local function is_tar(name)
   name = name:lower()
@@ -35,7 +35,7 @@ end
 local function columns(path)
   local set = {}
   local line = path and text.lines(path)() or ""
-  for field in line:lower():gmatch "[^,]+" do set[text.trim(field):match '^"?(.-)"?$'] = true end
+  for field in line:lower():gmatch "[^,;\t|]+" do set[text.trim(field):match('^"?(.-)"?$'):gsub("[ _-]", "")] = true end
   return set
 end
 
@@ -81,7 +81,7 @@ local function is_classes(dir)
   return false
 end
 
--- data_target(path) -> "mask", "class", or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
+-- data_target(path) -> "mask", "class" (of a .csv file perhaps labels or numbers, as its reader then says), or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
 -- that would do for both is for masks.
 return function(path)
   if path == "shapes" or path == "random" then return "mask" end
@@ -96,7 +96,8 @@ return function(path)
     return any(function(part) return sys.there(part .. "/" .. name) end) or sys.there(("%s/train_%s"):format(path, name))
       or sys.there(("%s/val_%s"):format(path, name))
   end
+  local alone = not is_dir(path) and is_csv(path)
   local shards = of_shards(path) or of_shards(parts[2]) or of_shards(parts[3])
-  if has.mask or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
-  return (has.label or any(is_classes) or npy "labels.npy" or shards == "class") and "class" or nil
+  if has.mask or has.masks or has.maskpath or has.maskfile or has.segmentation or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
+  return (has.label or alone or any(is_classes) or npy "labels.npy" or shards == "class") and "class" or nil
 end

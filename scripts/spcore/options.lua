@@ -65,6 +65,18 @@ options.common = {
     default = "values are the numbers of classes, 255 is no label", groups = "reading graph", sets = "reader.mask_values",
     more = "Which class each value of the masks is, such as _0=bg,255=fg_, with ranges (_0-127=bg_), colours (_#ff0000=fg_), and "
       .. "_ignore_ for no label. Without classes.txt it names the classes, in this order." },
+  columns = { "", "of a .csv file: which column is what: file=path,label=dx,split=fold", default = "by their names",
+    groups = "reading graph", sets = "reader.columns", value = "ROLE=NAME,...",
+    more = "Which column of a .csv file is what, such as _file=path,label=dx,split=fold_. Names alone are columns of values: classes "
+      .. "with 0 and 1, or numbers. A number counts columns from 1; _split=_ has none divide the rows." },
+  root = { "", "of a .csv file: the folder in front of its files' names; OLD=NEW: instead of OLD", value = "DIR",
+    default = "the .csv file's folder, or the one that has the first file", groups = "reading graph", sets = "reader.root" },
+  val_value = { "", "of a .csv file: the values of its column split that validate, with commas between; others train",
+    default = "val, valid, dev and the like", groups = "reading graph", sets = "reader.val_value", value = "VALUE,..." },
+  missing = { "ask", "labels and numbers that are empty, nan, NA and the like: an error, left out, or the name of a class",
+    choices = { "ask", "skip", "class" }, groups = "reading graph", sets = "reader.missing" },
+  repeats = { "ask", "files that a .csv file names twice: a notice, with two labels an error; the first counts; each counts",
+    choices = { "ask", "once", "keep" }, groups = "reading graph", sets = "reader.repeats" },
   auto_budget = { 4.0, "about how many seconds strategy auto may measure", min = 0.01, max = 3600, value = "SECONDS",
     groups = "strategy graph", resume = "free",
     more = "About how many seconds strategy *auto* may measure. Slow steps run at least a few times each." },

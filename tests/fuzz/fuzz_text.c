@@ -19,13 +19,16 @@ static const struct {
     {BYTES("\xFF\xFE" "f\0,\0l\0\r\0\n\0\x3D\xD8\x00\xDE,\0\xE9\0\n\0")},
     {BYTES("\xFE\xFF" "\0f\0,\0l\0\n\0\"\0x\0\n\0\"\0,\0y")},
     {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n")},
+    {BYTES("sep=;\nimage;age\n\"a;b.png\";1,5\n")},
+    {BYTES("image\tdx\na b.png\t\"x\ty\"\n\t\n")},
+    {BYTES("a.png  cat \n\"b c.png\" dog")},
     {BYTES("PK\3\4\24\0\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.npy")},
 };
 
 /* All rows of the file; whether it was read to its end. */
-static int take_rows(const char *path) {
+static int take_rows(const char *path, int separator) {
   rd_csv_file c;
-  int status = rd_csv_open(NULL, path, &c);
+  int status = rd_csv_open(NULL, path, separator, &c);
   size_t sum = 0;
   while (!status && !(status = rd_csv_next(&c)) && c.n)
     for (int i = 0; i < c.n; i++) sum += strlen(rd_csv_field(&c, i));
@@ -64,7 +67,7 @@ int main(int argc, char **argv) {
     if (status) FZ_CHECK(*why && !t.p, "round %ld: refused without words", r);
     else look_at(&t, r), taken++;
     text_free(&t);
-    rows += take_rows(path);
+    rows += take_rows(path, (int)fz_below(&f, 2 * RD_SEPARATORS) % RD_SEPARATORS);
   }
   close(fd);
   printf("%ld rounds, %ld taken, %ld with rows\n", rounds, taken, rows);

@@ -166,7 +166,7 @@ START_TEST(test_lists) {
     int n;
   } steps[] = {{"set.csv", "file,label\nset/a/00000.png,x\nset/b/00003.png,y\n", "x\ny", 2},
                {"set.csv", "file,label\nset/a/00000.png,v\nset/b/00003.png,w\n", "x\ny", 2},
-               {"set.csv", "file,label\nset/a/00000.png,v\nset/b/00003.png,w\nset/b/00003.png,v\n", "v\nw", 3},
+               {"set.csv", "file,label\nset/a/00000.png,v\nset/b/00003.png,w\nset/a/00000.png,v\n", "v\nw", 3},
                {"classes.txt", "w\nv\n", "w\nv", 3},
                {"classes.txt", "w\nu\nv\n", "w\nu\nv", 3}};
   spt *t[SP_ARRAY(steps)];

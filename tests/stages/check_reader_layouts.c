@@ -220,7 +220,7 @@ START_TEST(test_csv_with_many) {
     at += sprintf(rows + at, "%s,c%03d\n", name + 4, 599 - i);
   }
   text("csv/labels.csv", rows);
-  spt *t = classes("csv", "", 600);
+  spt *t = classes("csv", "repeats = \"keep\"", 600);
   make(t, 0, 600);
   ck_assert(attr(t, "classes") == 600);
   const int32_t *labels = spt_raw(t, SPT_OUT, 2, 0);
@@ -233,7 +233,7 @@ START_TEST(test_csv_refused) {
   static const struct {
     const char *text, *words;
   } bad[] = {
-      {"file;label\nin/a.png;x\n", "labels.csv line 1: no column 'file'; for target = \"class\" the first line names "},
+      {"a;b\nin/a.txt;x\n", "labels.csv line 1: no column 'file'; for target = \"class\" the first line names "},
       {"file,mask\n", "labels.csv line 1: no column 'label'; for target = \"class\""},
       {"", "labels.csv line 1: no column 'file'"},
       {"file,label\n", "labels.csv has a header, but no rows; one for each image"},
@@ -241,16 +241,17 @@ START_TEST(test_csv_refused) {
       {"file,label\nin/a.png,x\nin/z.png,x\n", "csv/in/z.png: No such file or directory; files are looked for from "},
       {"file,label\n,x\n", "line 2, column 1 (file): it is empty"},
       {"file,label\nin/a.png,\n",
-       "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no UTF-8; write "},
+       "line 2, column 2 (label): it is empty; write the name or the number of a class, or missing = \"skip\" leaves "},
       {"file,label\nin/a.png,\"a\nb\"\n", "line 2, column 2 (label): it is empty, or too long, or has a line break"},
       {"file,label\nin/a.png\n", "line 2: 1 fields, but the header has 2; put fields with commas in quotes"},
       {"a,file,label\n\"1\n2\",in/a.png,x\n\"1\",in/a.png,x,\n", "line 4: 4 fields, but the header has 3"},
       {"file,label\n\"in/a.png,x\n", "line 2, column 1: the quote that begins here has no end; put one behind"},
       {"file,label\n\"in/a.png\"x,x\n", "line 2, column 1: text behind a closing quote"},
-      {"file,label,split\nin/a.png,x,test\n", "line 2, column 3 (split): it is neither train nor val"},
+      {"file,label,split\nin/a.png,x,other\n", "line 2, column 3 (split): it is neither train nor val"},
+      {"file,label\nin/a.png,x\nin/../in/a.png,y\n", "/in/a.png is \"x\" in "},
       {"file,label,split\nin/a.png,x,train\n", "labels.csv: no row's split is val; without that column val_fraction "},
       {"file,label\nin/a.png,1000000\n", "column 2 (label): label 1000000 would make more than 1000000 classes"},
-      {"file,label\nin/a.png,1\nin/a.png,x\n", "line 2, column 2 (label): the label is the number 1, but at "},
+      {"file,label\nin/a.png,1\nout/a.png,x\n", "line 2, column 2 (label): the label is the number 1, but at "},
   };
   pictures();
   for (size_t i = 0; i < SP_ARRAY(bad); i++) {

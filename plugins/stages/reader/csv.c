@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * csv.c - the layout `csv`: one .csv file whose header names `file` and `label` or `mask`, and perhaps `split`. */
-#include <ctype.h>
+ * csv.c - the layout `csv`: one .csv file with a row for each image: its file, what is known of it, and perhaps its
+ * part.
+ *
+ * csv_file.c takes rows apart, csv_columns.c says which column is what, csv_paths.c where the files are, csv_cells.c
+ * and csv_numbers.c what the values are, repeats.c which files are named twice. */
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "class_file.h"
-#include "csv_file.h"
-#include "table.h"
-#include "words.h"
+#include "csv.h"
 
 /* ---- which file ---- */
 static int ends_in_csv(const char *path) {
   const char *dot = strrchr(path, '.');
-  return dot && !strcasecmp(dot, ".csv");
+  return dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv"));
 }
 
 int rd_is_csv(const char *path) {
@@ -49,188 +49,182 @@ static int file_and_folder(const char *path, char file[4096], char dir[4096]) {
   return 1;
 }
 
+int rd_has_csv(const char *path) {
+  char file[4096];
+  return rd_is_csv(path) || find_csv(path, file) == 1;
+}
+
 int rd_stamp_csv(rd_listing *l) {
   char file[4096];
   return !rd_is_csv(l->p->path) && find_csv(l->p->path, file) == 1 ? rd_stamp_path(l, file) : SP_OK;
 }
 
 /* ---- the rows ---- */
-enum { FILE_COLUMN, VALUE_COLUMN, SPLIT_COLUMN, N_COLUMNS };
-
-typedef struct job {
-  rd_listing *l;
-  rd_csv_file csv;
-  const char *names[N_COLUMNS];
-  int at[N_COLUMNS]; /* where in a row; -1: not there */
-  int columns;       /* that a row has */
-  const char *file;  /* the one of `files` that is being read */
-  char files[2][4096], dirs[2][4096];
-  const char *dir;     /* where it lies */
-  rd_numbered folders; /* each is the source of its number */
-  rd_words labels;
-} job;
-
-static int complain(job *j, int column, const char *words, const char *cure) {
-  return j->l->ctx->host->fail(j->l->ctx, SP_E_DATA, "%s line %" PRId64 ", column %d (%s): %s; %s", j->file,
-                               j->csv.line, j->at[column] + 1, j->names[column], words, cure);
+int rd_csv_fail(const rd_csv *j, int status, const char *fmt, ...) {
+  char line[8192];
+  va_list ap;
+  if (!j->in.ctx) return status;
+  va_start(ap, fmt);
+  vsnprintf(line, sizeof line, fmt, ap);
+  va_end(ap);
+  return j->in.ctx->host->fail(j->in.ctx, status, "%s", line);
 }
 
-/* Names in the header, with or without blanks around. */
-static int is_name(const char *field, const char *name) {
-  while (isspace((unsigned char)*field)) field++;
-  size_t n = strlen(name);
-  if (strncmp(field, name, n)) return 0;
-  for (field += n; isspace((unsigned char)*field); field++) continue;
-  return !*field;
+int rd_csv_complain(const rd_csv *j, int column, const char *words, const char *cure) {
+  return rd_csv_fail(j, SP_E_DATA, "%s line %" PRId64 ", column %d (%s): %s; %s", j->in.path, j->in.line, column + 1,
+                     j->names.v[column], words, cure);
 }
 
-static int take_header(job *j) {
-  rd_csv_file *c = &j->csv;
-  int rc = rd_csv_next(c);
-  if (rc) return rc;
-  j->columns = c->n;
-  for (int k = 0; k < N_COLUMNS; k++) {
-    j->at[k] = -1;
-    for (int i = c->n; i-- > 0;)
-      if (is_name(rd_csv_field(c, i), j->names[k])) j->at[k] = i;
+const char *rd_csv_value(const rd_csv *j, int column) { return rd_csv_field(&j->in, column); }
+
+/* The part that a row belongs to; less than 0: a status. */
+static int part_of(rd_csv *j) {
+  int at = j->at[RD_SPLIT_COLUMN];
+  if (at < 0) return *j->l->p->val_path && j->k ? RD_VAL_PART : RD_TRAIN_PART;
+  char *word = (char *)rd_csv_value(j, at), *end = word + strlen(word), cure[256];
+  text_trim(&word, &end);
+  *end = 0;
+  int part = rd_csv_part(j, word);
+  if (part) return part;
+  snprintf(cure, sizeof cure,
+           "write one of these, or say which value validates, `val_value = \"%.60s\"`, the others then train",
+           *word ? word : "VALUE");
+  return rd_csv_complain(j, at, "it is neither train nor val", cure);
+}
+
+static rd_csv_row *add_row(rd_csv *j) {
+  rd_csv_row *r = rd_grow(j->rows, j->l->t->n, 1, &j->rows_cap, sizeof *r);
+  if (r) j->rows = r;
+  return r ? &r[j->l->t->n] : NULL;
+}
+
+static int take_row(rd_csv *j) {
+  rd_listing *l = j->l;
+  int skip = 0;
+  if ((size_t)j->in.n != j->names.n)
+    return rd_csv_fail(j, SP_E_DATA, "%s line %" PRId64 ": %d fields, but the %s has %zu; put fields with %s in quotes",
+                       j->in.path, j->in.line, j->in.n, j->headless ? "first row" : "header", j->names.n,
+                       rd_separator_words[j->in.separator]);
+  int part = part_of(j);
+  if (part < 0) return part;
+  rd_csv_row *row = add_row(j);
+  rd_sample *s = row ? rd_add_sample(l->t) : NULL;
+  if (!s) return rd_no_memory(l);
+  *row = (rd_csv_row){(uint32_t)j->in.line, (uint8_t)part, (uint8_t)j->k};
+  s->key = rd_hash_name(rd_csv_value(j, j->at[RD_FILE_COLUMN]));
+  int rc =
+      l->t->gives == RD_MASK ? rd_csv_take_file(j, j->at[RD_VALUE_COLUMN], &s->mask) : rd_csv_take_value(j, s, &skip);
+  if (!rc && !skip) rc = rd_csv_take_file(j, j->at[RD_FILE_COLUMN], &s->image);
+  if (!skip) return rc;
+  l->t->n--;
+  if (!j->n_left[1]++) j->first_left[1] = (size_t)j->in.line;
+  return rc;
+}
+
+static int open_file(rd_csv *j, int k) {
+  rd_csv_forget(j);
+  j->k = k;
+  int rc = rd_csv_open(j->l->ctx, j->files[k], j->l->p->csv.separator, &j->in);
+  return rc ? rc : rd_csv_header(j);
+}
+
+static int take_rows(rd_csv *j, int k) {
+  size_t from = j->l->t->n;
+  int rc = open_file(j, k);
+  if (!rc && (j->at[RD_SPLIT_COLUMN] >= 0 || *j->l->p->val_path)) j->l->t->n_parts = 2;
+  while (!rc && !(rc = rd_csv_next(&j->in)) && j->in.n) rc = take_row(j);
+  if (!rc && j->l->t->n == from)
+    rc = rd_csv_fail(j, SP_E_DATA,
+                     j->n_left[1] ? "%s: no row has a value" : "%s has a header, but no rows; one for each image",
+                     j->in.path);
+  rd_csv_close(&j->in);
+  return rc;
+}
+
+/* ---- the parts ---- */
+/* Training in front, then validation; what is for neither is left out. */
+static int divide(rd_csv *j) {
+  rd_table *t = j->l->t;
+  size_t n[RD_PARTS] = {0}, at[RD_PARTS] = {0};
+  for (size_t i = 0; i < t->n; i++) n[j->rows[i].part]++;
+  int val = n[RD_VAL_PART] || t->n_parts == 1 ? RD_VAL_PART : RD_TEST_PART;
+  if (t->n_parts == 2 && (!n[RD_TRAIN_PART] || !n[val]))
+    return j->l->ctx->host->fail(j->l->ctx, SP_E_DATA,
+                                 "%s: no row's split is %s; without that column val_fraction divides: "
+                                 "`columns = \"split=\"`",
+                                 j->files[0], n[RD_TRAIN_PART] ? "val" : "train");
+  if (n[RD_TEST_PART] && val == RD_TEST_PART) rd_note(j->l, "no row's split is val, so those of test validate");
+  else if (n[RD_TEST_PART])
+    rd_note(j->l, "%zu row%s of test %s left out", n[RD_TEST_PART], n[RD_TEST_PART] == 1 ? "" : "s",
+            n[RD_TEST_PART] == 1 ? "is" : "are");
+  size_t all = n[RD_TRAIN_PART] + (t->n_parts == 2 ? n[val] : 0);
+  rd_sample *samples = malloc((all + 1) * sizeof *samples);
+  rd_csv_row *rows = malloc((all + 1) * sizeof *rows);
+  at[val] = n[RD_TRAIN_PART];
+  for (size_t i = 0; samples && rows && i < t->n; i++) {
+    int part = j->rows[i].part;
+    if (part != RD_TRAIN_PART && part != val) continue;
+    samples[at[part]] = t->samples[i];
+    rows[at[part]++] = j->rows[i];
   }
-  if (j->at[SPLIT_COLUMN] >= 0 && *j->l->p->val_path)
-    return c->ctx->host->fail(c->ctx, SP_E_INVALID,
-                              "%s has a column split, and val_path = \"%s\" is given: both say what is for validation; "
-                              "leave one out",
-                              j->file, j->l->p->val_path);
-  for (int k = 0; k < SPLIT_COLUMN; k++)
-    if (j->at[k] < 0)
-      return c->ctx->host->fail(c->ctx, SP_E_DATA,
-                                "%s line %" PRId64
-                                ": no column '%s'; for target = \"%s\" the first line names file and "
-                                "%s, with a comma between, and perhaps split",
-                                j->file, c->n ? c->line : 1, j->names[k],
-                                j->l->p->target == RD_TARGET_CLASS ? "class" : "mask", j->names[VALUE_COLUMN]);
+  if (!samples || !rows) {
+    free(samples);
+    free(rows);
+    return rd_no_memory(j->l);
+  }
+  free(t->samples);
+  free(j->rows);
+  t->samples = samples;
+  j->rows = rows;
+  t->n = all;
+  t->cap = j->rows_cap = all + 1;
+  t->ends[0] = n[RD_TRAIN_PART];
+  t->ends[t->n_parts - 1] = all;
   return SP_OK;
 }
 
-static const char *field(const job *j, int column) { return rd_csv_field(&j->csv, j->at[column]); }
-
-/* Windows writes '\\' between folders; here it may be part of a name. */
-static void straighten(char *name) {
-  for (char *p = name; (p = strchr(p, '\\'));) *p = '/';
-}
-
-/* From the .csv file's folder on. Returns less than 0 where there is no room for it. */
-static int path_of(const job *j, const char *name, char to[4096]) {
-  int absolute = *name == '/';
-  return snprintf(to, 4096, "%s%s%s", absolute ? "" : j->dir, absolute ? "" : "/", name) < 4096 ? 0 : -1;
-}
-
-/* The file of a column: it has to be there. */
-static int take_file(job *j, int column, rd_ref *ref) {
-  rd_table *t = j->l->t;
-  char *name = j->csv.text + j->csv.begin[j->at[column]];
-  char path[4096], folder[4096], words[4500];
-  if (!*name) return complain(j, column, "it is empty", "write the path of a file, from this one's folder on");
-  if (path_of(j, name, path)) return complain(j, column, "the path is too long", "4095 bytes are possible");
-  if (access(path, R_OK) && strchr(name, '\\')) {
-    straighten(name);
-    path_of(j, name, path);
-  }
-  if (access(path, R_OK)) {
-    snprintf(words, sizeof words, "%s: %s", path, strerror(errno));
-    return complain(j, column, words, "files are looked for from the .csv file's folder on");
-  }
-  int n = (int)(strrchr(path, '/') - path);
-  snprintf(folder, sizeof folder, "%.*s", n ? n : 1, path);
-  int64_t source = rd_number_of(&j->folders, folder);
-  uint32_t added = (uint32_t)source;
-  if (source < 0 || (source == (int64_t)t->n_sources && rd_add_source(t, RD_FILES, folder, &added)))
-    return rd_no_memory(j->l);
-  const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-  return rd_set_file(t, ref, added, last, strlen(last)) ? rd_no_memory(j->l) : SP_OK;
-}
-
-static int take_label(job *j, rd_sample *s) {
-  const char *text = field(j, VALUE_COLUMN);
-  char where[4200];
-  snprintf(where, sizeof where, "%s line %" PRId64 ", column %d (label)", j->file, j->csv.line,
-           j->at[VALUE_COLUMN] + 1);
-  int rc = rd_add_word(&j->labels, text, strlen(text), where, &s->label);
-  if (rc == SP_E_DATA)
-    return complain(j, VALUE_COLUMN, "it is empty, or too long, or has a line break, or is no UTF-8",
-                    "write the name or the number of a class");
-  return rc ? rd_no_memory(j->l) : SP_OK;
-}
-
-/* The part that a row belongs to; -1: it is neither. */
-static int part_of(const job *j) {
-  if (j->at[SPLIT_COLUMN] < 0) return 0;
-  return is_name(field(j, SPLIT_COLUMN), "train") ? 0 : is_name(field(j, SPLIT_COLUMN), "val") ? 1 : -1;
-}
-
-static int take_row(job *j, int part) {
-  rd_listing *l = j->l;
-  if (j->csv.n != j->columns)
-    return l->ctx->host->fail(l->ctx, SP_E_DATA,
-                              "%s line %" PRId64 ": %d fields, but the header has %d; put fields with commas in quotes",
-                              j->file, j->csv.line, j->csv.n, j->columns);
-  int its = part_of(j);
-  if (its < 0) return complain(j, SPLIT_COLUMN, "it is neither train nor val", "write one of these");
-  if (j->at[SPLIT_COLUMN] >= 0 && its != part) return SP_OK;
-  rd_sample *s = rd_add_sample(l->t);
-  if (!s) return rd_no_memory(l);
-  int rc = take_file(j, FILE_COLUMN, &s->image);
-  if (rc) return rc;
-  s->key = rd_hash_name(field(j, FILE_COLUMN));
-  return l->t->gives == RD_LABEL ? take_label(j, s) : take_file(j, VALUE_COLUMN, &s->mask);
-}
-
-/* The rows of a part: all of a file, or those that its column `split` says. */
-static int take_rows(job *j, int part) {
-  rd_listing *l = j->l;
-  size_t from = l->t->n;
-  j->file = j->files[*l->p->val_path ? part : 0];
-  j->dir = j->dirs[*l->p->val_path ? part : 0];
-  int rc = rd_csv_open(l->ctx, j->file, &j->csv);
-  if (!rc) rc = take_header(j);
-  while (!rc && !(rc = rd_csv_next(&j->csv)) && j->csv.n) rc = take_row(j, part);
-  rd_csv_close(&j->csv);
-  l->t->ends[part] = l->t->n;
-  if (rc || l->t->n > from) return rc;
-  if (j->at[SPLIT_COLUMN] < 0)
-    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s has a header, but no rows; one for each image", j->file);
-  return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: no row's split is %s; without that column val_fraction divides",
-                            j->file, part ? "val" : "train");
-}
-
-static int number_labels(job *j) {
-  char file[4096 + 16];
-  snprintf(file, sizeof file, "%s/classes.txt", j->dirs[0]);
-  int rc = rd_stamp_path(j->l, file);
-  return rc ? rc : rd_number_words(j->l, j->dirs[0], &j->labels, NULL);
-}
-
 /* ---- the layout ---- */
-static int has_column(const rd_csv_file *c, const char *name) {
-  for (int i = 0; i < c->n; i++)
-    if (is_name(rd_csv_field(c, i), name)) return 1;
-  return 0;
+/* The first row's file is there, so that the names of columns mean what they seem to mean. */
+static int finds_first(rd_csv *j) {
+  char path[4096];
+  return !rd_csv_next(&j->in) && j->in.n == (int)j->names.n &&
+         !rd_csv_locate(j, j->at[RD_FILE_COLUMN], rd_csv_value(j, j->at[RD_FILE_COLUMN]), path);
 }
 
 /* A folder has to have one .csv file, with both columns: it may hold one that is about something else. */
-static int csv_like(const char *path, const char *value) {
-  char file[4096], dir[4096];
+static int csv_like(const char *path, int target) {
   if (rd_is_csv(path)) return 1;
-  if (file_and_folder(path, file, dir) != 1) return 0;
-  rd_csv_file c;
-  int like = !rd_csv_open(NULL, file, &c) && !rd_csv_next(&c) && has_column(&c, "file") && has_column(&c, value);
-  rd_csv_close(&c);
+  rd_params p = {.path = path,
+                 .val_path = "",
+                 .target = target,
+                 .csv = {.columns = "", .root = "", .val_value = "", .label_separator = ""}};
+  rd_listing *l = calloc(1, sizeof *l);
+  rd_csv *j = calloc(1, sizeof *j);
+  int like = 0;
+  if (l && j && file_and_folder(path, j->files[0], j->dirs[0]) == 1) {
+    *l = (rd_listing){.p = &p};
+    j->l = l;
+    like = !rd_csv_open(NULL, j->files[0], 0, &j->in) && !rd_csv_header(j);
+    if (like) {
+      const char *file = j->names.v[j->at[RD_FILE_COLUMN]], *value = j->names.v[j->at[RD_VALUE_COLUMN]];
+      int usual = !strcmp(file, "file") && !strcmp(value, target == RD_TARGET_MASK ? "mask" : "label");
+      like = usual || finds_first(j);
+    }
+    rd_csv_close(&j->in);
+    rd_csv_forget(j);
+  }
+  free(l);
+  free(j);
   return like;
 }
 
-static int labels_like(const char *path) { return csv_like(path, "label"); }
-static int masks_like(const char *path) { return csv_like(path, "mask"); }
+static int masks_like(const char *path) { return csv_like(path, RD_TARGET_MASK); }
+static int class_like(const char *path) { return csv_like(path, RD_TARGET_CLASS); }
+static int labels_like(const char *path) { return csv_like(path, RD_TARGET_LABELS); }
+static int numbers_like(const char *path) { return csv_like(path, RD_TARGET_NUMBERS); }
 
 /* Which files, and whether a column divides their rows. */
-static int find_files(job *j) {
+static int find_files(rd_csv *j) {
   rd_listing *l = j->l;
   const char *const paths[] = {l->p->path, l->p->val_path};
   int two = !!*l->p->val_path, rc = two ? rd_other_part(l, "a .csv file") : SP_OK;
@@ -241,26 +235,41 @@ static int find_files(job *j) {
                               paths[k], n);
     else rc = rd_stamp_path(l, j->files[k]);
   }
-  if (rc) return rc;
-  j->file = j->files[0];
-  rc = rd_csv_open(l->ctx, j->file, &j->csv);
-  if (!rc) rc = take_header(j);
-  rd_csv_close(&j->csv);
-  if (rc || j->at[SPLIT_COLUMN] < 0) return rc;
-  l->t->n_parts = 2;
+  if (!rc && !rd_is_csv(l->p->path)) rd_note(l, "%s says which files there are", strrchr(j->files[0], '/') + 1);
+  if (!rc) rc = open_file(j, 0);
+  rd_csv_close(&j->in);
+  if (rc || j->at[RD_SPLIT_COLUMN] < 0) return rc;
+  char has[128];
+  snprintf(has, sizeof has, "has a column %.80s, which says", j->names.v[j->at[RD_SPLIT_COLUMN]]);
   l->parts[1] = l->parts[0];
-  return rd_check_own(l, "has a column split, which says");
+  return rd_check_own(l, has);
+}
+
+static void tell_left(rd_csv *j) {
+  if (j->n_left[1])
+    rd_note(j->l, "%zu row%s without a value %s left out, the first in line %zu", j->n_left[1],
+            j->n_left[1] == 1 ? "" : "s", j->n_left[1] == 1 ? "is" : "are", j->first_left[1]);
 }
 
 static int csv_list(rd_listing *l) {
-  int by_class = l->p->target == RD_TARGET_CLASS;
-  job j = {.l = l, .names = {"file", by_class ? "label" : "mask", "split"}};
-  l->t->gives = by_class ? RD_LABEL : RD_MASK;
-  int rc = find_files(&j);
-  for (int k = 0; !rc && k < l->t->n_parts; k++) rc = take_rows(&j, k);
-  if (!rc && by_class) rc = number_labels(&j);
-  rd_numbered_free(&j.folders);
-  rd_words_free(&j.labels);
+  static const int gives[] = {RD_MASK, RD_LABEL, RD_LABELS, RD_NUMBERS};
+  rd_csv *j = calloc(1, sizeof *j);
+  if (!j) return rd_no_memory(l);
+  j->l = l;
+  j->cells.most = 4096;
+  j->cells.empty = 1;
+  l->t->gives = gives[l->p->target];
+  int rc = find_files(j);
+  for (int k = 0; !rc && k <= !!*l->p->val_path; k++) rc = take_rows(j, k);
+  if (!rc) rc = divide(j);
+  if (!rc) rc = rd_csv_number(j);
+  if (!rc) tell_left(j);
+  rd_numbered_free(&j->folders);
+  rd_words_free(&j->cells);
+  rd_words_free(&j->labels);
+  rd_csv_forget(j);
+  free(j->rows);
+  free(j);
   return rc;
 }
 
@@ -270,5 +279,7 @@ static int masks_settle(sp_ctx *ctx, rd_self *self) {
   return rd_settle_masks(ctx, self, dir, NULL);
 }
 
-const rd_lister rd_csv_labels = {"csv", RD_TARGET_CLASS, labels_like, csv_list, rd_settle_words, RD_KEPT};
+const rd_lister rd_csv_class = {"csv", RD_TARGET_CLASS, class_like, csv_list, rd_settle_words, RD_KEPT};
 const rd_lister rd_csv_masks = {"csv", RD_TARGET_MASK, masks_like, csv_list, masks_settle, RD_KEPT};
+const rd_lister rd_csv_labels = {"csv", RD_TARGET_LABELS, labels_like, csv_list, rd_settle_words, RD_KEPT};
+const rd_lister rd_csv_numbers = {"csv", RD_TARGET_NUMBERS, numbers_like, csv_list, rd_settle_words, RD_KEPT};

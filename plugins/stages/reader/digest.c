@@ -58,6 +58,11 @@ static void add_ref(const rd_self *self, digest *d, const rd_ref *ref) {
   add_file(d, path);
 }
 
+static void add_cells(digest *d, const uint32_t *cells, uint32_t n) {
+  d->content = mix(d->content, n);
+  for (uint32_t i = 0; i < n; i++) d->content = mix(d->content, cells[i]);
+}
+
 static digest of(const rd_self *self) {
   const rd_table *t = self->table;
   digest d = {t->n, 1};
@@ -78,6 +83,7 @@ static digest of(const rd_self *self) {
     add_ref(self, &d, &s->image);
     if (t->gives & RD_MASK) add_ref(self, &d, &s->mask);
     else if (t->gives & RD_LABEL) d.content = mix(d.content, (uint64_t)s->label);
+    else if (t->gives & (RD_LABELS | RD_NUMBERS)) add_cells(&d, t->cells + s->cells.at, s->cells.n);
   }
   return d;
 }

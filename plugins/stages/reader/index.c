@@ -14,12 +14,12 @@
 
 #include "table.h"
 
-#define MAGIC UINT64_C(0x31787864692d7073) /* the bytes tell the order of bytes, too */
+#define MAGIC UINT64_C(0x32787864692d7073) /* the bytes tell the order of bytes, too */
 
 typedef struct head {
   uint64_t magic, sum; /* of all that follows */
   uint32_t sample_size, source_size, stamp_size, left_size;
-  uint64_t id_size, names_size, n_bytes, n_sources, n_samples, n_stamps; /* sizes with their 0; 0: there is none */
+  uint64_t id_size, names_size, n_bytes, n_sources, n_samples, n_stamps, n_cells; /* sizes with their 0; 0: there is none */
   uint64_t ends[2], roots[2], home, notes;
   int64_t classes;
   int32_t n_parts, gives, target, reserved;
@@ -54,7 +54,7 @@ typedef struct block {
   void *p;
   size_t n;
 } block;
-enum { ID, NAMES, BYTES, SOURCES, SAMPLES, STAMPS, BLOCKS };
+enum { ID, NAMES, BYTES, SOURCES, SAMPLES, STAMPS, CELLS, BLOCKS };
 
 /* Eight bytes at a time: it is to find damage, and to be fast. */
 static uint64_t sum_of(uint64_t sum, const void *p, size_t n) {
@@ -81,7 +81,8 @@ static void lay_out(const head *h, block blocks[BLOCKS]) {
                             h->n_bytes,
                             h->n_sources * sizeof(rd_source),
                             h->n_samples * sizeof(rd_sample),
-                            h->n_stamps * sizeof(rd_stamp)};
+                            h->n_stamps * sizeof(rd_stamp),
+                            h->n_cells * sizeof(uint32_t)};
   for (int i = 0; i < BLOCKS; i++) blocks[i].n = sizes[i];
 }
 
@@ -100,6 +101,7 @@ static head head_of(const rd_table *t, const char *id) {
   h.n_sources = t->n_sources;
   h.n_samples = t->n;
   h.n_stamps = t->n_stamps;
+  h.n_cells = t->n_cells;
   memcpy(h.ends, t->ends, sizeof h.ends);
   memcpy(h.roots, t->roots, sizeof h.roots);
   h.home = t->home;
@@ -117,7 +119,7 @@ static int write_blocks(FILE *f, const rd_table *t, const char *id) {
   head h = head_of(t, id);
   block b[BLOCKS];
   lay_out(&h, b);
-  void *const at[] = {(char *)id, t->class_names, t->bytes, t->sources, t->samples, t->stamps};
+  void *const at[] = {(char *)id, t->class_names, t->bytes, t->sources, t->samples, t->stamps, t->cells};
   for (int i = 0; i < BLOCKS; i++) b[i].p = at[i];
   h.sum = sum_all(&h, b);
   int written = fwrite(&h, sizeof h, 1, f) == 1;
@@ -144,7 +146,7 @@ static int is_ours(const head *h, uint64_t file_size) {
       h->stamp_size != sizeof(rd_stamp) || h->left_size != sizeof(rd_left))
     return 0;
   if (h->id_size > file_size || h->names_size > file_size || h->n_bytes > file_size || h->n_sources > file_size ||
-      h->n_samples > file_size || h->n_stamps > file_size || file_size >> 40)
+      h->n_samples > file_size || h->n_stamps > file_size || h->n_cells > file_size || file_size >> 40)
     return 0;
   block b[BLOCKS];
   uint64_t all = sizeof *h;
@@ -168,6 +170,14 @@ static int good_ref(const rd_ref *r, const rd_source *sources, const head *h) {
          (sources[r->source].kind != RD_SHARD || h->n_bytes - r->at > sizeof(uint64_t));
 }
 
+static int good_cells(const rd_cells *c, const head *h, const uint32_t *cells) {
+  if (c->at > h->n_cells || c->n > h->n_cells - c->at) return 0;
+  if (h->gives == RD_NUMBERS) return c->n == (uint64_t)h->classes;
+  for (uint32_t i = 0; i < c->n; i++)
+    if (cells[c->at + i] >= (uint64_t)h->classes) return 0;
+  return 1;
+}
+
 /* A sum is no proof: nothing in the table may lead outside of it. */
 static int holds_together(const head *h, const block b[BLOCKS]) {
   const rd_source *sources = b[SOURCES].p;
@@ -182,8 +192,9 @@ static int holds_together(const head *h, const block b[BLOCKS]) {
   for (uint64_t i = 0; good && i < h->n_stamps; i++) good = stamps[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_samples; i++) {
     const rd_sample *s = &samples[i];
-    good = good_ref(&s->image, sources, h) &&
-           (h->gives == RD_MASK ? good_ref(&s->mask, sources, h) : s->label >= 0 && s->label < h->classes);
+    good = good_ref(&s->image, sources, h) && (h->gives == RD_MASK    ? good_ref(&s->mask, sources, h)
+                                               : h->gives == RD_LABEL ? s->label >= 0 && s->label < h->classes
+                                                                      : good_cells(&s->cells, h, b[CELLS].p));
   }
   return good;
 }
@@ -202,6 +213,8 @@ static rd_table *table_of(const head *h, block b[BLOCKS], const rd_lister *liste
                   .n = h->n_samples,
                   .stamps = b[STAMPS].p,
                   .n_stamps = h->n_stamps,
+                  .cells = b[CELLS].p,
+                  .n_cells = h->n_cells,
                   .home = h->home,
                   .notes = h->notes,
                   .n_parts = h->n_parts,

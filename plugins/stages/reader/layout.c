@@ -14,8 +14,8 @@
 #include "table.h"
 
 /* The first that fits is taken. */
-static const rd_lister *const listers[] = {&rd_csv_labels, &rd_csv_masks, &rd_voc,   &rd_pairs,
-                                           &rd_classes,    &rd_shards,    &rd_arrays};
+static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
+                                           &rd_pairs,     &rd_classes,   &rd_shards,     &rd_arrays};
 static const char *const splits[] = {"the part for training", "the part for validation"};
 
 /* ---- what is not read ---- */
@@ -227,7 +227,7 @@ static int check_path(sp_ctx *ctx, const char *name, const char *path) {
   if (rd_names_shards(path)) return SP_OK;
   const char *why = stat(path, &st)                          ? strerror(errno)
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
-                                                             : "neither a folder nor a .csv file";
+                                                             : "neither a folder nor a .csv or .tsv file";
   if (!why) return SP_OK;
   return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, a .csv file or tar files%s", path, why,
                          name, *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
@@ -245,6 +245,7 @@ static int check_paths(sp_ctx *ctx, const rd_params *p) {
 
 /* The layout of that folder; NULL: it has none. */
 static const rd_lister *lister_at(const rd_params *p, const char *dir) {
+  if (*p->csv.columns && rd_has_csv(dir)) return rd_lister_named("csv", p->target);
   for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
     const rd_lister *l = listers[i];
     if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
@@ -265,6 +266,10 @@ static int find_lister(rd_listing *l) {
                                 (int)n, l->within, found->name, p->path, (int)n, l->within);
     rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
+  if (p->target >= RD_TARGET_LABELS && (!found || found->target != p->target)) /* of no other layout */
+    return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
+                              "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file%s%s",
+                              p->path, rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
   l->t->lister = found ? found : p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
   return SP_OK;
 }
@@ -288,14 +293,17 @@ const rd_lister *rd_lister_named(const char *name, int target) {
 
 /* What the parameters name, in words that are equal for equal data; NULL: no memory. */
 static char *id_of(const rd_params *p) {
+  const rd_csv_params *c = &p->csv;
   char *path = realpath(p->path, NULL), *val = *p->val_path ? realpath(p->val_path, NULL) : NULL, *id = NULL;
+  const char *const texts[] = {p->path, path, p->val_path, val, p->mask_name, p->mask_values, c->columns, c->root, c->val_value, c->label_separator};
   int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
-  size_t n = path ? strlen(path) + (val ? strlen(val) : 0) + strlen(p->path) + strlen(p->val_path) +
-                        strlen(p->mask_name) + strlen(p->mask_values) + 32
-                  : 0;
-  if (path && (id = malloc(n)))
-    snprintf(id, n, "%d %d %d\n%s\n%s\n%s\n%s\n%s\n%s", (int)p->target, (int)p->folders, own, p->path, path,
-             p->val_path, val ? val : "", p->mask_name, p->mask_values);
+  size_t n = 256, at;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) n += texts[i] ? strlen(texts[i]) + 1 : 1;
+  if (path && (id = malloc(n))) {
+    at = (size_t)sprintf(id, "%d %d %d %d %d %d %d %d %d %d", (int)p->target, (int)p->folders, own, (int)c->separator, (int)c->header,
+                         (int)c->cells, (int)c->label_case, (int)c->missing, (int)c->repeats, (int)c->decimal);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) at += (size_t)sprintf(id + at, "\n%s", texts[i] ? texts[i] : "");
+  }
   free(path);
   free(val);
   return id;

@@ -119,6 +119,8 @@ int64_t rd_number_of(rd_numbered *l, const char *s) {
   return (int64_t)*slot - 1;
 }
 
+int rd_has_number(const rd_numbered *l, const char *s) { return l->n_slots && *slot_of(l, s); }
+
 /* ---- names of files ---- */
 size_t rd_stem_length(const char *name) {
   const char *dot = strrchr(name, '.');

@@ -28,6 +28,7 @@ typedef struct rd_numbered {
 } rd_numbered;
 void rd_numbered_free(rd_numbered *l);
 int64_t rd_number_of(rd_numbered *l, const char *s); /* adds it where it is new; -1: no memory */
+int rd_has_number(const rd_numbered *l, const char *s);
 
 size_t rd_stem_length(const char *name);
 int rd_is_picture(const char *name); /* by its ending: RD_ENDINGS in any case */

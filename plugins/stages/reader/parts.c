@@ -22,6 +22,12 @@ void rd_note(rd_listing *l, const char *fmt, ...) {
   va_start(ap, fmt);
   vsnprintf(l->notes + at, sizeof l->notes - at, fmt, ap);
   va_end(ap);
+  size_t n = strlen(l->notes + at);
+  for (const char *p = l->notes; at && p && p < l->notes + at; p = strchr(p, '\n'), p = p ? p + 1 : p)
+    if (!strncmp(p, l->notes + at, n) && p[n] == '\n') { /* of the other file, too */
+      l->notes[at - 1] = 0;
+      return;
+    }
 }
 
 /* ---- looking ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
 #include "contents.h"
+#include "csv_params.h"
 #include "digest.h"
 #include "masks.h"
 #include "table.h"
@@ -14,7 +15,7 @@
 
 #include <spcore/rng.h>
 
-static const char *const target_choices[] = {"mask", "class", NULL}; /* RD_TARGET_... */
+const char *const rd_targets[] = {"mask", "class", "labels", "numbers", NULL}; /* RD_TARGET_... */
 
 int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
   va_list ap;
@@ -26,7 +27,7 @@ int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
 
 /* ---- making ---- */
 static const rd_kind *kind_of(const rd_params *p) {
-  int by_class = p->target == RD_TARGET_CLASS;
+  int by_class = p->target != RD_TARGET_MASK;
   if (p->files.n) return &rd_masks;
   if (!strcmp(p->path, rd_shapes.name)) return by_class ? &rd_shape : &rd_shapes;
   if (!strcmp(p->path, rd_random.name)) return &rd_random;
@@ -76,6 +77,10 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
     return ctx->host->fail(ctx, SP_E_INVALID,
                            "val_path = \"%s\" goes with a path to a folder of data, not with a built-in set or files",
                            p->val_path);
+  int made_up = !strcmp(p->path, rd_shapes.name) || !strcmp(p->path, rd_random.name) || p->files.n;
+  if (p->target >= RD_TARGET_LABELS && made_up)
+    return ctx->host->fail(ctx, SP_E_INVALID, "target = \"%s\" goes with a path to a .csv file, not with a built-in set or files",
+                           rd_targets[p->target]);
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",
@@ -125,7 +130,7 @@ static int check_names(sp_ctx *ctx, const rd_self *self) {
 /* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
  * made. */
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
-  int counted = self->table && self->gives & RD_LABEL;
+  int counted = self->table && self->gives & (RD_LABEL | RD_LABELS), figures = self->table && self->gives & (RD_LABELS | RD_NUMBERS);
   if (counted && !(self->counts = rd_count_classes(self)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to count %" PRIu64 " samples", self->total);
   if (!self->p->files.n)
@@ -148,6 +153,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[12] =
       (sp_attr){.name = "classes_of", .value = checked ? (double)self->length : 0, .item = checked ? rd_class_item : NULL};
   self->attrs[13] = (sp_attr){.name = "duplicates", .value = checked ? RD_TWINS : 0, .item = checked ? rd_twin_item : NULL};
+  self->attrs[14] = (sp_attr){.name = "figures", .value = !figures ? 0 : self->gives & RD_NUMBERS ? (double)self->classes : 1};
+  if (figures) self->attrs[14].item = rd_figure_item;
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }
@@ -180,6 +187,8 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
                                    .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
+  if (self->gives & (RD_LABELS | RD_NUMBERS))
+    plan->out[2].spec[0] = (sp_spec){.dtype = SP_F32, .ndim = 2, .shape = {plan->batch, self->classes}};
   plan->out[3].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 3}};
   plan->attrs = self->attrs;
   plan->n_attrs = sizeof self->attrs / sizeof *self->attrs;
@@ -191,7 +200,7 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
  * list of files has neither by nature. */
 static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
   static const char *const names[] = {"image", "mask", "label"};
-  static const int gives[] = {0, RD_MASK, RD_LABEL};
+  static const int gives[] = {0, RD_MASK, RD_LABEL | RD_LABELS | RD_NUMBERS};
   if (self->p->files.n) return;
   for (int i = 1; i < 3; i++) {
     if (!io->out[i].t[0].data || self->gives & gives[i] || self->warned & gives[i]) continue;
@@ -202,7 +211,7 @@ static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
         ctx, SP_LOG_WARN,
         "output '%s' is read, but %s with target = \"%s\" has none: all of it is \"no label\" (255); read '%s' "
         "instead%s",
-        names[i], self->p->path, target_choices[self->p->target], names[3 - i], made_up ? cure : "");
+        names[i], self->p->path, rd_targets[self->p->target], names[3 - i], made_up ? cure : "");
   }
 }
 
@@ -224,6 +233,7 @@ typedef struct rd_batch {
   uint8_t *image, *mask; /* NULL where nobody reads them */
   void *label;
   int32_t *origin;
+  int64_t values;     /* numbers that a sample has as label; 0: it has a class */
   int wide, labelled; /* labelled: atomic: some pixel of some mask has a label */
 } rd_batch;
 
@@ -296,7 +306,9 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
   int grey = b->image && self->p->grey;
   uint8_t *image = grey ? im_reserve(&w->rgb, pixels * 3) : b->image ? b->image + (size_t)i * pixels * 3 : NULL;
   if (grey && !image) return rd_fail(w, SP_E_NOMEM, "no memory for %d x %d pixels", self->h, self->w);
-  rd_out out = {image, mask, &label, b->origin ? origin + 1 : NULL};
+  float *values = b->values && b->label ? (float *)b->label + i * b->values : NULL;
+  if (values) memset(values, 0, (size_t)b->values * sizeof *values);
+  rd_out out = {image, mask, &label, values, b->origin ? origin + 1 : NULL};
   int rc =
       self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
@@ -306,8 +318,8 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
       __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
       break;
     }
-  if (b->label && b->wide) ((int32_t *)b->label)[i] = label;
-  else if (b->label) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
+  if (b->label && !values && b->wide) ((int32_t *)b->label)[i] = label;
+  else if (b->label && !values) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
   return rc;
 }
 
@@ -340,8 +352,8 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   const sp_tensor *image = io->out[0].t, *mask = io->out[1].t, *label = io->out[2].t;
-  rd_batch b = {
-      ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data, label->spec.dtype == SP_I32, 0};
+  rd_batch b = {ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data,
+                label->spec.dtype == SP_F32 ? label->spec.shape[1] : 0, label->spec.dtype == SP_I32, 0};
   int rc = im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
   rd_tell_remarks(ctx, self);
   if (!rc && b.mask && self->gives & RD_MASK && !b.labelled) warn_of_void(&b);
@@ -362,10 +374,11 @@ static const sp_port reader_outputs[] = {
      .doc = "labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the "
             "shape"},
     {.name = "label",
-     .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32),
-     .ndim = 1,
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_F32),
+     .ndim = -1,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label"},
+     .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label; with target labels N x C "
+            "of 0 and 1, with target numbers N x K"},
     {.name = "origin",
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,
@@ -393,14 +406,14 @@ static const sp_param reader_params[] = {
      AT(path),
      .doc =
          "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
-         "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with the columns file "
-         "and label or mask, tar files or a pattern of them, .npy files, or a built-in set: shapes, random"},
+         "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row for each "
+         "image, tar files or a pattern of them, .npy files, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
      .idef = RD_TARGET_MASK,
-     .choices = target_choices,
-     .doc = "what is known of an image: a label for each pixel, or one class"},
+     .choices = rd_targets,
+     .doc = "what is known of an image: a label for each pixel, one class, several (labels), or numbers"},
     {.name = "files",
      .type = SP_PARAM_LIST,
      AT(files),
@@ -511,6 +524,7 @@ static const sp_param reader_params[] = {
     IM_ORIENT_ROW(OFFSET(orient), "images and masks are turned upright as their EXIF orientation says; false: as "
                                   "they are stored"),
     IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
+    RD_CSV_ROWS,
     {.name = "check",
      .type = SP_PARAM_BOOL,
      AT(check),

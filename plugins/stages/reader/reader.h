@@ -14,14 +14,28 @@
 #define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
 
 enum { RD_ALL, RD_TRAIN, RD_VAL };
-enum { RD_TARGET_MASK, RD_TARGET_CLASS };
+enum { RD_TARGET_MASK, RD_TARGET_CLASS, RD_TARGET_LABELS, RD_TARGET_NUMBERS };
+extern const char *const rd_targets[]; /* as the parameter calls them */
 enum { RD_FOLDERS_AUTO, RD_FOLDERS_PARTS, RD_FOLDERS_CLASSES };
-enum { RD_MASK = 1, RD_LABEL = 2 }; /* what a kind of data has to offer besides images */
-enum { RD_UNLABELLED = 4 };         /* of rd_self.warned: a batch without any label */
+enum { RD_MASK = 1, RD_LABEL = 2, RD_LABELS = 4, RD_NUMBERS = 8 }; /* what a kind of data has to offer besides images */
+enum { RD_UNLABELLED = 16 }; /* of rd_self.warned: a batch without any label */
 
 typedef struct rd_file {
   const char *path;
 } rd_file;
+
+/* How tables are read: csv.h and words.h. */
+enum { RD_HEADER_AUTO, RD_HEADER_YES, RD_HEADER_NO };
+enum { RD_CELLS_AUTO, RD_CELLS_NAME, RD_CELLS_LIST, RD_CELLS_VECTOR };
+enum { RD_CASE_ASK, RD_CASE_IGNORE, RD_CASE_KEEP };
+enum { RD_MISSING_ASK, RD_MISSING_SKIP, RD_MISSING_CLASS };
+enum { RD_REPEATS_ASK, RD_REPEATS_ONCE, RD_REPEATS_KEEP };
+enum { RD_DECIMAL_AUTO, RD_DECIMAL_POINT, RD_DECIMAL_COMMA };
+typedef struct rd_csv_params {
+  const char *columns, *root, *val_value, *label_separator;
+  int32_t separator, header, cells, label_case, missing, repeats, decimal;
+  sp_floats mean, std;
+} rd_csv_params;
 
 typedef struct rd_params {
   const char *path, *val_path, *mask_name, *mask_values;
@@ -32,6 +46,7 @@ typedef struct rd_params {
   int64_t workers, samples, limit, folds, fold, classes, max_bad, max_pixels, data_seed;
   im_fitting fit;
   int32_t split, target, folders, orient, grey, check;
+  rd_csv_params csv;
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
@@ -69,10 +84,12 @@ typedef struct rd_tally {
 } rd_tally;
 
 /* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. They are NULL where nobody reads
- * them, mask also where the kind has none; label is always there, and stays as it is where the kind has none. */
+ * them, mask also where the kind has none; label is always there, and stays as it is where the kind has none. values: of RD_LABELS and
+ * RD_NUMBERS, a number for each class or column. */
 typedef struct rd_out {
   uint8_t *image, *mask;
   int32_t *label;
+  float *values;
   int32_t
       *size; /* [2] height and width of the file as decoded; stays as it is where there is no file. NULL: not wanted */
 } rd_out;
@@ -125,7 +142,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[14];
+  sp_attr attrs[15];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * samples.c - the kinds of data that a table lists: opened by the layout that is there, filled by decoding. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,16 @@
 #include "masks.h"
 
 /* ---- opening ---- */
+/* mean and std go with as many columns. */
+static int check_scale(sp_ctx *ctx, const rd_self *self) {
+  const sp_floats *both[] = {&self->p->csv.mean, &self->p->csv.std};
+  for (int k = 0; k < 2; k++)
+    if (both[k]->n > 1 && self->gives & RD_NUMBERS && both[k]->n != self->classes)
+      return ctx->host->fail(ctx, SP_E_INVALID, "%s has %d numbers, but %s has %d columns of numbers: one, or one for each",
+                             k ? "std" : "mean", (int)both[k]->n, self->p->path, (int)self->classes);
+  return SP_OK;
+}
+
 static int samples_open(sp_ctx *ctx, rd_self *self) {
   int rc = rd_list(ctx, self->p, &self->table);
   if (rc) return rc;
@@ -18,6 +29,7 @@ static int samples_open(sp_ctx *ctx, rd_self *self) {
   self->gives = t->gives;
   for (int k = 0; k < 2; k++) self->ends[k] = t->ends[k];
   if ((rc = t->lister->settle(ctx, self))) return rc;
+  if ((rc = check_scale(ctx, self))) return rc;
   rd_tell_odd_classes(ctx, self);
   rd_tell_left(ctx, self);
   return rd_open_sources(ctx, self->table);
@@ -31,11 +43,67 @@ char *rd_count_classes(const rd_self *self) {
   size_t classes = (size_t)self->classes, size = classes * 11 + 1;
   uint32_t *n = calloc(classes, sizeof *n);
   char *text = malloc(size), *p = text;
-  for (uint64_t i = 0; n && i < self->length; i++) n[self->table->samples[self->list[i]].label]++;
+  for (uint64_t i = 0; n && i < self->length; i++) {
+    const rd_sample *s = &self->table->samples[self->list[i]];
+    if (self->gives & RD_LABEL) n[s->label]++;
+    else for (uint32_t k = 0; k < s->cells.n; k++) n[self->table->cells[s->cells.at + k]]++;
+  }
   for (size_t c = 0; n && text && c < classes; c++) p += sprintf(p, "%s%" PRIu32, c ? " " : "", n[c]);
   if (text) *p = 0;
   free(n);
   return text;
+}
+
+/* ---- labels and numbers ---- */
+static int labels_item(const rd_self *self, char *to, size_t size) {
+  uint64_t least = UINT64_MAX, most = 0, none = 0, all = 0;
+  for (uint64_t i = 0; i < self->length; i++) {
+    uint64_t n = self->table->samples[self->list[i]].cells.n;
+    if (n < least) least = n;
+    if (n > most) most = n;
+    none += !n;
+    all += n;
+  }
+  return snprintf(to, size, "%" PRIu64 " %.17g %" PRIu64 " %" PRIu64, self->length ? least : 0,
+                  self->length ? (double)all / (double)self->length : 0, most, none);
+}
+
+static double number_of(const rd_self *self, uint64_t i, uint64_t column) {
+  float v;
+  memcpy(&v, &self->table->cells[self->table->samples[self->list[i]].cells.at + column], sizeof v);
+  return v;
+}
+
+int rd_figure_item(const void *arg, uint64_t column, char *to, size_t size) {
+  const rd_self *self = arg;
+  double sum = 0, squares = 0, least = INFINITY, most = -INFINITY, n = (double)self->length;
+  if (self->gives & RD_LABELS) return labels_item(self, to, size);
+  for (uint64_t i = 0; i < self->length; i++) {
+    double v = number_of(self, i, column);
+    sum += v;
+    least = v < least ? v : least;
+    most = v > most ? v : most;
+  }
+  double mean = n > 0 ? sum / n : 0;
+  for (uint64_t i = 0; i < self->length; i++) squares += (number_of(self, i, column) - mean) * (number_of(self, i, column) - mean);
+  return snprintf(to, size, "%.17g %.17g %.17g %.17g", least, most, mean, n > 0 ? sqrt(squares / n) : 0);
+}
+
+/* 1 for each label, or the numbers, of which mean and std are taken. */
+static void fill_values(const rd_self *self, const rd_sample *s, float *to) {
+  const rd_csv_params *p = &self->p->csv;
+  const uint32_t *cells = self->table->cells + s->cells.at;
+  if (self->gives & RD_LABELS) {
+    for (uint32_t k = 0; k < s->cells.n; k++) to[cells[k]] = 1;
+    return;
+  }
+  memcpy(to, cells, s->cells.n * sizeof *to);
+  for (uint32_t k = 0; k < s->cells.n; k++) {
+    double v = to[k];
+    if (p->mean.n) v -= p->mean.v[p->mean.n == 1 ? 0 : k];
+    if (p->std.n) v /= p->std.v[p->std.n == 1 ? 0 : k];
+    to[k] = (float)v;
+  }
 }
 
 /* ---- one sample ---- */
@@ -112,6 +180,7 @@ static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_ou
   int iw = 0, ih = 0;
   uint64_t *print = self->prints ? &self->prints[index] : NULL;
   if (self->gives & RD_LABEL) *out->label = (int32_t)s->label;
+  if (out->values) fill_values(self, s, out->values);
   int rc = out->image || out->size ? fill_image(self, w, &s->image, print, out->image, &iw, &ih) : SP_OK;
   if (out->size) out->size[0] = ih, out->size[1] = iw;
   return rc || !out->mask ? rc : fill_mask(self, w, s, iw, ih, out->mask);

@@ -50,7 +50,7 @@ int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, siz
 }
 
 int rd_no_memory(rd_listing *l) {
-  return l->ctx->host->fail(l->ctx, SP_E_NOMEM, "no memory for the names in folder %s", l->p->path);
+  return l->ctx ? l->ctx->host->fail(l->ctx, SP_E_NOMEM, "no memory for the names in folder %s", l->p->path) : SP_E_NOMEM;
 }
 
 void rd_table_free(rd_table *t) {
@@ -60,6 +60,7 @@ void rd_table_free(rd_table *t) {
   free(t->bytes);
   free(t->sources);
   free(t->samples);
+  free(t->cells);
   free(t->stamps);
   free(t->id);
   free(t->class_names);

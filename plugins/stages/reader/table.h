@@ -18,11 +18,18 @@ typedef struct rd_ref {
   uint32_t size, source;
 } rd_ref;
 
+/* What a sample has of table->cells: its labels as numbers of classes, ascending, or the bits of its numbers. */
+typedef struct rd_cells {
+  uint64_t at;
+  uint32_t n, missing; /* missing: while it is listed: there is no value */
+} rd_cells;
+
 typedef struct rd_sample {
   rd_ref image;
   union {
-    rd_ref mask;   /* table->gives is RD_MASK */
-    int64_t label; /* RD_LABEL */
+    rd_ref mask;    /* table->gives is RD_MASK */
+    int64_t label;  /* RD_LABEL */
+    rd_cells cells; /* RD_LABELS, RD_NUMBERS */
   };
   uint64_t key; /* rd_hash_name of what the sample is called: decides on its side of the split */
 } rd_sample;
@@ -80,12 +87,14 @@ struct rd_table {
   size_t n_sources, sources_cap, n_open;
   rd_sample *samples;
   size_t n, cap;
+  uint32_t *cells;
+  size_t n_cells, cells_cap;
   uint64_t ends[2];   /* where the samples of each part end: of all, or of those for training and for validation */
   uint64_t roots[2];  /* of pairs: the folder of each part's masks: places in bytes */
   uint64_t home;      /* the folder that the data lies in: path, or the one in it that holds all; a place in bytes */
   uint64_t notes;     /* what was guessed, a line each; a place in bytes */
   int n_parts, gives; /* gives: RD_MASK, RD_LABEL, or neither */
-  int64_t classes;    /* 0: whoever reads the table has to find out */
+  int64_t classes;    /* of numbers: columns. 0: whoever reads the table has to find out */
   char *class_names;  /* as those of rd_self */
   rd_left left[3];    /* of each part, and of what lies beside them */
 };
@@ -101,7 +110,7 @@ typedef struct rd_listing {
   rd_part parts[2];
   char within[1024];   /* the folder below p->path that the data lies in: "", or such as "dataset/" */
   char rels[2][2048];  /* what parts[k].rel may point to */
-  char notes[2048];    /* for t->notes */
+  char notes[4096];    /* for t->notes */
 } rd_listing;
 
 enum { RD_TARGET_ANY = -1 };
@@ -120,7 +129,8 @@ typedef struct rd_lister {
   int (*settle)(sp_ctx *ctx, rd_self *self);
   unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
-extern const rd_lister rd_arrays, rd_classes, rd_csv_labels, rd_csv_masks, rd_files, rd_pairs, rd_shards, rd_voc;
+extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_masks, rd_csv_numbers, rd_files, rd_pairs,
+    rd_shards, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
@@ -157,6 +167,9 @@ void rd_write_index(const rd_table *t, const char *id);
 /* ---- samples.c ---- */
 /* How many samples of the reader's split each class has, with blanks between, on the heap; NULL: no memory. */
 char *rd_count_classes(const rd_self *self);
+/* Of the reader's split: item 0 of labels: "LEAST MEAN MOST NONE", labels a sample and samples without one; items of numbers, one a
+ * column: "LEAST MOST MEAN DEVIATION". */
+int rd_figure_item(const void *self, uint64_t i, char *to, size_t size);
 
 /* ---- layout.c ---- */
 const rd_lister *rd_lister_named(const char *name, int target); /* NULL: there is none */
@@ -210,8 +223,15 @@ int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
 /* ---- shards.c ---- */
 int rd_names_shards(const char *path); /* a tar file, or a pattern of such, by its ending */
 
+/* ---- repeats.c ---- */
+/* Calls seen(arg, earlier, later) for each sample whose file an earlier one has, too; it returns a status. */
+int rd_find_repeats(rd_listing *l, int (*seen)(void *arg, size_t earlier, size_t later), void *arg);
+/* Notes files that are listed twice, or in both parts; `repeats` says whether they stay. */
+int rd_note_repeats(rd_listing *l);
+
 /* ---- csv.c ---- */
 int rd_is_csv(const char *path); /* a file, by its ending */
+int rd_has_csv(const char *path); /* ... or a folder with one such file */
 int rd_stamp_csv(rd_listing *l); /* the one in `path`: what its first line says decides on the layout */
 
 /* ---- folders.c ---- */

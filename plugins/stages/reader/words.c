@@ -17,10 +17,12 @@ void rd_words_free(rd_words *w) {
 }
 
 int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int64_t *id) {
-  char word[256], *p = (char *)text, *end = p + n;
+  char word[4096], *p = (char *)text, *end = p + n;
   text_trim(&p, &end);
   n = (size_t)(end - p);
-  if (!n || n >= sizeof word || memchr(p, '\n', n) || memchr(p, 0, n) || text_wrong(p, n) < n) return SP_E_DATA;
+  if ((!n && !w->empty) || n >= (w->most ? w->most : 256) || memchr(p, '\n', n) || memchr(p, 0, n) ||
+      text_wrong(p, n) < n)
+    return SP_E_DATA;
   memcpy(word, p, n);
   word[text_plain_blanks(word, n)] = 0;
   *id = rd_number_of(&w->words, word);
@@ -32,30 +34,37 @@ int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int6
 typedef struct numbering {
   rd_listing *l;
   const rd_words *w;
-  int64_t *class_of;  /* of each word */
+  int64_t *class_of;  /* of each word; -1: it is none */
+  int64_t *alias;     /* the word that it stands for */
   const char **names; /* of the classes, NULL where they have none */
   rd_numbered listed; /* the names in classes.txt, in order */
   int64_t classes;
 } numbering;
 
-/* A whole number, of as many digits as fit. */
-static int is_number(const char *word, int64_t *v) {
-  size_t sign = *word == '-', n = strlen(word + sign);
-  if (!n || n > 18 || strspn(word + sign, "0123456789") != n) return 0;
-  *v = strtoll(word, NULL, 10);
-  return 1;
-}
-
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Stands for itself. */
+static int counts(const numbering *n, size_t i) { return n->alias[i] == (int64_t)i; }
 
 /* Names, or numbers, of classes that are known. */
 static int number_by_list(numbering *n, const char *folder) {
   for (size_t i = 0; i < n->w->words.names.n; i++) {
     const char *word = n->w->words.names.v[i];
     int64_t *c = &n->class_of[i];
+    if (!counts(n, i)) continue;
     if ((*c = rd_number_of(&n->listed, word)) < 0) return rd_no_memory(n->l);
     if (*c < n->classes) continue;
-    if (is_number(word, c) && *c >= 0 && *c < n->classes) continue;
+    if (rd_is_whole(word, c) && *c >= 0 && *c < n->classes) continue;
+    int64_t alike = 0;
+    while (alike < n->classes && !rd_is_alike(word, n->names[alike])) alike++;
+    *c = alike;
+    if (alike < n->classes && n->l->p->csv.label_case == RD_CASE_IGNORE) continue;
+    if (alike < n->classes)
+      return n->l->ctx->host->fail(
+          n->l->ctx, SP_E_DATA,
+          "%s: the label is \"%s\", and %s/classes.txt has \"%s\", which differs by case, blanks or accents alone: "
+          "`label_case = \"ignore\"` takes them for one",
+          n->w->places.v[i], word, folder, n->names[alike]);
     return n->l->ctx->host->fail(n->l->ctx, SP_E_DATA,
                                  "%s: the label is \"%s\", but %s/classes.txt has %" PRId64
                                  " classes, and this is neither the name nor the number (from 0) of one",
@@ -84,6 +93,7 @@ static int too_large(const numbering *n, size_t i) {
 static int number_by_value(numbering *n) {
   int64_t most = n->l->p->classes ? n->l->p->classes : RD_MOST_CLASSES, largest = -1;
   for (size_t i = 0; i < n->w->words.names.n; i++) {
+    if (!counts(n, i)) continue;
     if (n->class_of[i] < 0 || n->class_of[i] >= most) return too_large(n, i);
     if (n->class_of[i] > largest) largest = n->class_of[i];
   }
@@ -92,26 +102,54 @@ static int number_by_value(numbering *n) {
 }
 
 static int number_by_order(numbering *n) {
-  n->classes = (int64_t)n->w->words.names.n;
-  if (!(n->names = malloc(n->w->words.names.n * sizeof *n->names))) return rd_no_memory(n->l);
-  for (size_t i = 0; i < n->w->words.names.n; i++) n->names[i] = n->w->words.names.v[i];
-  qsort(n->names, n->w->words.names.n, sizeof *n->names, by_name);
+  if (!(n->names = malloc((n->w->words.names.n + 1) * sizeof *n->names))) return rd_no_memory(n->l);
+  for (size_t i = 0; i < n->w->words.names.n; i++)
+    if (counts(n, i)) {
+      n->class_of[i] = n->classes;
+      n->names[n->classes++] = n->w->words.names.v[i];
+    }
+  if (n->w->as_given) return SP_OK;
+  qsort(n->names, (size_t)n->classes, sizeof *n->names, by_name);
   for (size_t i = 0; i < n->w->words.names.n; i++) {
-    const char **at = bsearch(&n->w->words.names.v[i], n->names, n->w->words.names.n, sizeof *n->names, by_name);
+    if (!counts(n, i)) continue;
+    const char **at = bsearch(&n->w->words.names.v[i], n->names, (size_t)n->classes, sizeof *n->names, by_name);
     n->class_of[i] = at - n->names;
   }
   return SP_OK;
 }
 
+static int is_real(const char *word) {
+  char *end;
+  strtod(word, &end);
+  return end > word && !*end && strspn(word, "+-.0123456789eE") == strlen(word);
+}
+
+static int no_whole_number(const numbering *n, size_t i) {
+  return n->l->ctx->host->fail(
+      n->l->ctx, SP_E_DATA,
+      "%s: the label %s is no whole number, so it is of no class but for target = \"numbers\" "
+      "(train_cls.lua, `target = \"numbers\"`); as the name of a class it is wanted in a classes.txt",
+      n->w->places.v[i], n->w->words.names.v[i]);
+}
+
 /* Without a list of classes. */
 static int number_alone(numbering *n) {
-  size_t numbers = 0, first[2] = {0, 0}; /* first: of names, of numbers */
+  size_t numbers = 0, all = 0, reals = 0, real = 0, floats = 0, first[2] = {0, 0}; /* first: of names, of numbers */
   for (size_t i = n->w->words.names.n; i-- > 0;) {
-    int is = is_number(n->w->words.names.v[i], &n->class_of[i]);
+    const char *word = n->w->words.names.v[i];
+    if (!counts(n, i)) continue;
+    int is = rd_is_whole(word, &n->class_of[i]);
     first[is] = i;
     numbers += (size_t)is;
+    all++;
+    if (is_real(word)) reals++;
+    if (is_real(word) && !is) real = i;
+    floats += is && strpbrk(word, ".eE+") != NULL;
   }
-  if (numbers == n->w->words.names.n) return number_by_value(n);
+  if (n->w->as_given) return number_by_order(n);
+  if (numbers < all && reals == all) return no_whole_number(n, real);
+  if (floats) rd_note(n->l, "labels such as %s are read as whole numbers", n->w->words.names.v[first[1]]);
+  if (numbers == all) return number_by_value(n);
   if (!numbers) return number_by_order(n);
   return n->l->ctx->host->fail(
       n->l->ctx, SP_E_DATA,
@@ -182,15 +220,54 @@ static int take_list(numbering *n, const char *folder, char *list) {
   return SP_OK;
 }
 
+/* How a list of classes is asked; it grows no more. */
+typedef struct known {
+  rd_numbered *listed;
+  int64_t classes;
+} known;
+
+static int is_known(void *arg, const char *word) {
+  known *k = arg;
+  int64_t v;
+  return k->classes && (rd_has_number(k->listed, word) || (rd_is_whole(word, &v) && v >= 0 && v < k->classes));
+}
+
+/* Words become classes, in samples or in the cells that these have. Those without a label are left out. */
+static void put_classes(numbering *n) {
+  rd_table *t = n->l->t;
+  size_t to = 0, ends[2] = {t->ends[0], t->ends[1]}, words = n->w->words.names.n;
+  for (size_t i = 0; i < words; i++) {
+    int64_t k = n->alias[i];
+    n->class_of[i] = k < 0 ? -1 : n->class_of[k];
+  }
+  for (size_t i = 0; t->gives == RD_LABELS && i < t->n_cells; i++) t->cells[i] = (uint32_t)n->class_of[t->cells[i]];
+  for (size_t i = 0; t->gives == RD_LABEL && i < t->n; i++) {
+    int64_t c = n->class_of[t->samples[i].label];
+    for (int k = 0; c < 0 && k < t->n_parts; k++) ends[k] -= i < t->ends[k];
+    if (c < 0) continue;
+    t->samples[to] = t->samples[i];
+    t->samples[to++].label = c;
+  }
+  if (t->gives != RD_LABEL) return;
+  if (to < t->n)
+    rd_note(n->l, "%zu sample%s without a label %s left out", t->n - to, t->n - to == 1 ? "" : "s",
+            t->n - to == 1 ? "is" : "are");
+  t->n = to;
+  memcpy(t->ends, ends, sizeof ends);
+}
+
 int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
                     void (*stem)(const rd_table *t, const rd_sample *s, char *to, size_t size)) {
-  numbering n = {.l = l, .w = w, .class_of = calloc(w->words.names.n + 1, sizeof *n.class_of)};
+  size_t words = w->words.names.n;
+  numbering n = {
+      .l = l, .w = w, .class_of = calloc(words + 1, sizeof *n.class_of), .alias = calloc(words + 1, sizeof *n.alias)};
   rd_class_file file = {0};
-  int rc = n.class_of ? rd_read_classes(l->ctx, folder, &file) : rd_no_memory(l);
+  int rc = n.class_of && n.alias ? rd_read_classes(l->ctx, folder, &file) : rd_no_memory(l);
   n.classes = file.n;
   if (!rc && file.names) rc = take_list(&n, folder, file.names);
+  if (!rc) rc = rd_judge_words(l, w, is_known, &(known){&n.listed, n.classes}, n.alias);
   if (!rc) rc = file.names ? number_by_list(&n, folder) : number_alone(&n);
-  for (size_t i = 0; !rc && i < l->t->n; i++) l->t->samples[i].label = n.class_of[l->t->samples[i].label];
+  if (!rc) put_classes(&n);
   if (!rc && stem) rc = sort(&n);
   if (!rc && stem) set_keys(&n, stem);
   if (!rc) rc = keep_names(&n);
@@ -199,6 +276,7 @@ int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
   free(n.names);
   rd_numbered_free(&n.listed);
   free(n.class_of);
+  free(n.alias);
   return rc;
 }
 

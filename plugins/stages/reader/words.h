@@ -11,6 +11,9 @@
 typedef struct rd_words {
   rd_numbered words;
   rd_names places;
+  size_t most;  /* bytes of one; 0: those of the name of a class */
+  int empty;    /* one may be empty */
+  int as_given; /* classes have the order in which the words came */
 } rd_words;
 void rd_words_free(rd_words *w);
 
@@ -25,6 +28,16 @@ int rd_add_word(rd_words *w, const char *text, size_t n, const char *where, int6
  * that; NULL: order and keys stay. */
 int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
                     void (*stem)(const rd_table *t, const rd_sample *s, char *to, size_t size));
+
+/* ---- word_check.c ---- */
+/* What words say that may be read in two ways: no label, several labels, names that differ by case alone. alias[i] becomes the
+ * number of the word that word i stands for, or -1: it is none. is_known(arg, word): a list of classes has it. */
+int rd_judge_words(rd_listing *l, const rd_words *w, int (*is_known)(void *arg, const char *word), void *arg, int64_t *alias);
+int rd_is_missing(const char *cell); /* empty, nan, NA and the like */
+/* A whole number, as 7, 07 or 7.0. */
+int rd_is_whole(const char *word, int64_t *v);
+/* 1: they differ by case, blanks or accents alone. */
+int rd_is_alike(const char *a, const char *b);
 
 /* settle() of such layouts. */
 int rd_settle_words(sp_ctx *ctx, rd_self *self);

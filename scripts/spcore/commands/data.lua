@@ -15,7 +15,8 @@ local taken = { "orient", "workers", "plugin", "set", "debug" }
 for _, name in ipairs(options.reading) do taken[#taken + 1] = name end
 
 local opt = sp.args({
-  target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class" }, sets = "reader.target" },
+  target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class", "labels", "numbers" },
+    sets = "reader.target" },
   val = { "", "another folder of that layout, which holds the samples for validation", sets = "reader.val_path" },
   classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0, sets = "reader.classes" },
   check = { false, "read every file, name each that is wrong, and say which labels there are and what is there twice" },
@@ -66,10 +67,30 @@ local function find_target()
   local first = named or "mask"
   local second = first == "mask" and "class" or "mask"
   local ok, why = can_open(first)
-  local elsewhere = not ok and why:find(('for target = "%s" ('):format(second), 1, true)
-  if ok or (named and not elsewhere) then return first end
-  if elsewhere or can_open(second) then return second end
+  local elsewhere = not ok and why:match 'for target = "(%a+)" %('
+  if ok or (named and (not elsewhere or elsewhere == first)) then return first end
+  if elsewhere then return elsewhere end
+  local may, other = can_open(second)
+  elsewhere = not may and other:match 'for target = "(%a+)" %('
+  if may or elsewhere then return may and second or elsewhere end
   sp.fail(why)
+end
+
+-- "LEAST MEAN MOST NONE" of the labels a sample has, "LEAST MOST MEAN DEVIATION" of each column of numbers; nil: of others.
+local function figures_of(data, target)
+  local n = math.tointeger(data.figures)
+  if n == 0 then return end
+  local keys = target == "labels" and { "least", "mean", "most", "none" } or { "least", "most", "mean", "deviation" }
+  local out = sp.json.list {}
+  for i = 1, n do
+    local one, at = {}, 0
+    for word in data:item("figures", i - 1):gmatch "%S+" do
+      at = at + 1
+      one[keys[at]] = tonumber(word)
+    end
+    out[i] = one
+  end
+  return out
 end
 
 local function numbers(text)
@@ -80,7 +101,7 @@ end
 
 -- What readers have to say is said once; that of what is left out is part of the answer.
 local function about(target)
-  local out = { path = dir, target = target, samples = {}, counts = {} }
+  local out = { path = dir, target = target, samples = {}, counts = {}, figures = {} }
   local seen
   core.log_level "warn"
   for _, split in ipairs { "train", "val" } do
@@ -91,6 +112,7 @@ local function about(target)
     out.samples[split] = data.length
     out.counts[split] = data.counts ~= "" and numbers(data.counts) or nil
     seen = not opt.check and survey.headers(data, seen) or nil
+    out.figures[split] = figures_of(data, target)
     core.log_level "error"
   end
   core.log_level "warn"
@@ -180,6 +202,8 @@ local function by_class(t, values, fmt)
   return table.concat(out, ", ")
 end
 
+local COUNTED <const> = { mask = "classes", class = "classes", labels = "labels", numbers = "numbers" }
+
 local function put(text)
   sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 4) or text)
 end
@@ -215,10 +239,17 @@ end
 
 local function tell(t)
   put(("%s: layout %s, target %s"):format(t.path, t.layout, t.target))
-  put(("  %d train, %d val, %d classes%s%s"):format(t.samples.train, t.samples.val, t.classes,
+  put(("  %d train, %d val, %d %s%s%s"):format(t.samples.train, t.samples.val, t.classes, COUNTED[t.target],
     #t.class_names > 0 and ": " or "", table.concat(t.class_names, ", ", 1, math.min(#t.class_names, 40))))
   for _, split in ipairs { "train", "val" } do
     if t.counts[split] then put(("  %s: %s"):format(split, by_class(t, t.counts[split], "%d"))) end
+  end
+  for _, split in ipairs { "train", "val" } do
+    for i, f in ipairs(t.figures[split] or {}) do
+      if t.target == "labels" then
+        put(("  %s: %d to %d labels a sample, on average %.3g, %d without one"):format(split, f.least, f.most, f.mean, f.none))
+      else put(("  %s: %s %.6g to %.6g, mean %.6g, deviation %.6g"):format(split, name_of(t, i), f.least, f.most, f.mean, f.deviation)) end
+    end
   end
   for _, note in ipairs(t.notes) do put("  " .. words.cures(note)) end
   if t.left_out ~= "" then put("  left out: " .. t.left_out) end

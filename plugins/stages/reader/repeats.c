@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * repeats.c - files that a list names twice: what is learned from one is then what is measured on the other.
+ *
+ * Two names are of one file where their folders are one, however they are written, and the last parts of the names
+ * are equal. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+/* ---- finding them ---- */
+typedef struct finder {
+  const rd_table *t;
+  uint32_t *slots; /* 1 + the first sample of a file, at its hash or behind it */
+  size_t n_slots;
+  uint32_t *folder; /* of each source, the same for the same folder */
+} finder;
+
+static int know_folders(finder *f) {
+  rd_numbered real = {0};
+  int rc = SP_OK;
+  for (size_t i = 0; !rc && i < f->t->n_sources; i++) {
+    const char *path = f->t->bytes + f->t->sources[i].path;
+    char *whole = realpath(*path ? path : ".", NULL);
+    int64_t id = rd_number_of(&real, whole ? whole : path);
+    free(whole);
+    if (id < 0) rc = SP_E_NOMEM;
+    f->folder[i] = (uint32_t)id;
+  }
+  rd_numbered_free(&real);
+  return rc;
+}
+
+static const char *name_of(const finder *f, size_t i) { return f->t->bytes + f->t->samples[i].image.at; }
+
+static int same(const finder *f, size_t a, size_t b) {
+  return f->folder[f->t->samples[a].image.source] == f->folder[f->t->samples[b].image.source] &&
+         !strcmp(name_of(f, a), name_of(f, b));
+}
+
+static uint32_t *slot_of(const finder *f, size_t i) {
+  const char *name = name_of(f, i);
+  uint64_t h =
+      rd_hash_bytes(name, strlen(name)) + f->folder[f->t->samples[i].image.source] * UINT64_C(0x9E3779B97F4A7C15);
+  size_t at = (size_t)(h ^ h >> 32) & (f->n_slots - 1);
+  while (f->slots[at] && !same(f, f->slots[at] - 1, i)) at = (at + 1) & (f->n_slots - 1);
+  return &f->slots[at];
+}
+
+int rd_find_repeats(rd_listing *l, int (*seen)(void *arg, size_t earlier, size_t later), void *arg) {
+  const rd_table *t = l->t;
+  finder f = {.t = t, .n_slots = 1024};
+  while (f.n_slots < t->n * 2) f.n_slots *= 2;
+  f.slots = calloc(f.n_slots, sizeof *f.slots);
+  f.folder = calloc(t->n_sources + 1, sizeof *f.folder);
+  int rc = f.slots && f.folder ? know_folders(&f) : SP_E_NOMEM;
+  if (rc) rc = rd_no_memory(l);
+  for (size_t i = 0; !rc && i < t->n; i++) {
+    uint32_t *slot = slot_of(&f, i);
+    if (*slot) rc = seen(arg, *slot - 1, i);
+    else *slot = (uint32_t)i + 1;
+  }
+  free(f.slots);
+  free(f.folder);
+  return rc;
+}
+
+/* ---- saying so ---- */
+typedef struct found {
+  rd_table *t;
+  uint8_t *later;  /* samples that are no first ones */
+  size_t n[2];     /* within a part, across */
+  size_t first[2]; /* of them the first sample */
+} found;
+
+static int count(void *arg, size_t earlier, size_t later) {
+  found *f = arg;
+  int across = f->t->n_parts == 2 && (earlier < f->t->ends[0]) != (later < f->t->ends[0]);
+  f->later[later] = 1;
+  if (!f->n[across]++) f->first[across] = later;
+  return SP_OK;
+}
+
+static void drop(found *f) {
+  rd_table *t = f->t;
+  size_t to = 0, ends[2] = {t->ends[0], t->ends[1]};
+  for (size_t i = 0; i < t->n; i++) {
+    for (int k = 0; f->later[i] && k < t->n_parts; k++) ends[k] -= i < t->ends[k];
+    if (!f->later[i]) t->samples[to++] = t->samples[i];
+  }
+  t->n = to;
+  memcpy(t->ends, ends, sizeof ends);
+}
+
+int rd_note_repeats(rd_listing *l) {
+  found f = {.t = l->t, .later = calloc(l->t->n + 1, 1)};
+  int rc = f.later ? rd_find_repeats(l, count, &f) : rd_no_memory(l), once = l->p->csv.repeats == RD_REPEATS_ONCE;
+  for (int across = 1; !rc && across >= 0; across--) {
+    char name[1024];
+    size_t n = f.n[across];
+    if (!n) continue;
+    rd_name(l->t, &l->t->samples[f.first[across]].image, name, sizeof name);
+    if (once)
+      rd_note(l, "%zu sample%s a file that an earlier one has: left out, such as %s", n, n == 1 ? " is of" : "s are of",
+              name);
+    else if (across)
+      rd_note(l,
+              "%zu file%s both in training and in validation, such as %s, so what is learned is what is measured: "
+              "`repeats = \"once\"` "
+              "leaves %s out of validation",
+              n, n == 1 ? " is" : "s are", name, n == 1 ? "it" : "them");
+    else if (l->p->csv.repeats == RD_REPEATS_ASK)
+      rd_note(l,
+              "%zu sample%s a file that an earlier one has, such as %s: each row counts; `repeats = \"once\"` reads a "
+              "file once",
+              n, n == 1 ? " is of" : "s are of", name);
+  }
+  if (!rc && once && f.n[0] + f.n[1]) drop(&f);
+  free(f.later);
+  return rc;
+}
