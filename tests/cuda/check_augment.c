@@ -28,6 +28,8 @@ static const struct aug_case {
     {"affine", "{ degrees = 30, translate = 0.2, scale = { 0.6, 1.5 }, shear = { -20, 30 }, mask_fill = 3 }"},
     {"affine", "{ degrees = 180, shear = { -20, 20, 5, 40 }, mode = \"bilinear\", fill = 100.5, always = true }"},
     {"affine", "{ translate = { 0.5, 0.1 }, mode = \"bilinear\", center = { 3, 40 }, probability = 0.5 }"},
+    {"perspective", "{ probability = 1, mask_fill = 3 }"},
+    {"perspective", "{ distortion = 1, mode = \"nearest\", fill = 100.5, always = true }"},
     {"resize", "{ size = { 67, 80 } }"},
     {"resize", "{ size = { 70, 7 } }"},
     {"resize", "{ size = { 5, 91 } }"},
@@ -402,6 +404,35 @@ START_TEST(affine_given) {
 }
 END_TEST
 
+START_TEST(bad_corners) {
+  static const int32_t corners[] = {0, 0, 15, 0, 15, 15, 0, 15, 0, 0, 15, 0, 4, 4, 0, 15, 0, 0, 0, 0, 0, 0, 0, 0};
+  bad_values("perspective", "{}", SP_I32, 8, corners, "sample 1: the 4 corners on 'corners' make no figure");
+}
+END_TEST
+
+/* Corners that are given: the image's own, beyond the canvas, with a horizon in it, the other way round. */
+START_TEST(perspective_given) {
+  static const int32_t corners[] = {0,  0,  28, 0,  28, 32, 0, 32, -9, -20, 50, 3,  28, 40, 0, 32, 13, 15, 15, 15,
+                                    28, 32, 0,  32, 28, 0,  0, 0,  0,  32,  28, 32, 0,  0,  3, 0,  3,  2,  0,  2};
+  static const int64_t some[][4] = {{5, 3, 33, 29}, {5, 1, 33, 29}, {5, 4, 33, 29}}, shape[2] = {5, 8};
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++)
+        for (int mode = 0; mode < 2; mode++) {
+          if (too_long(s, d, o)) continue;
+          twin w;
+          twin_open(&w, "perspective", "given", mode ? "{ mode = \"nearest\", mask_fill = 7 }" : "{ fill = 9 }",
+                    SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+          inputs(&w, some[s], dtypes[d], orders[o]);
+          twin_input(&w, 2, SP_I32, 2, shape, SP_ROW_MAJOR, corners);
+          twin_plan(&w, 1);
+          twin_forward(&w, 0);
+          twin_compare(&w, SPT_OUT);
+          twin_close(&w);
+        }
+}
+END_TEST
+
 START_TEST(bad_flips) {
   static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
   bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");
@@ -595,6 +626,8 @@ int main(void) {
   tcase_add_test(c, bad_angles);
   tcase_add_test(c, bad_affines);
   tcase_add_test(c, affine_given);
+  tcase_add_test(c, bad_corners);
+  tcase_add_test(c, perspective_given);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, given_factors);

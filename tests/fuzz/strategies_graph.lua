@@ -151,6 +151,7 @@ local augments = {
   { "flip", { horizontal = "0.5", vertical = "0.3" } },
   { "batch_rotate", { degrees = "20" } },
   { "affine", { degrees = "20", scale = "{ 0.7, 1.3 }", shear = "10" } },
+  { "perspective", { distortion = "0.7" } },
   { "blur", { kernel = "3" } },
   { "color_jitter", { brightness = "0.4", contrast = "0.3", hue = "0.1" } },
   { "resize", { size = true } },

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""affine against torchvision, with exchanged parameters: nearest pixels and masks have equal bits, bilinear bytes are 1
-apart at most. What it draws, against torchvision's own draws.
+"""affine and perspective against torchvision, with exchanged parameters: nearest pixels and masks have equal bits, bilinear
+bytes are 1 apart at most. What they draw, against torchvision's own draws.
 """
 import itertools
 import os
@@ -78,5 +78,46 @@ for (h, w), ranges in (((60, 90), dict(degrees=30, translate=(0.1, 0.4), scale=(
     params = {k: list(v) if isinstance(v, tuple) else v for k, v in ranges.items()}
     ours = Stage("affine", params, [[np.zeros((n, 1, h, w), np.uint8)], None, None]).forward()["affines"]
     alike(f"affine draws, {h} x {w}", ours, theirs)
+
+
+# ---- perspective ----
+# torchvision 0.14 solves for its eight coefficients in float, newer ones in double: by these its places are compared.
+def coefficients(start, end):
+    rows = [row for (x, y), (u, v) in zip(end, start)
+            for row in ([x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y])]
+    return np.linalg.solve(np.array(rows, float), np.array(start, float).ravel()).tolist()
+
+
+on_tensors = getattr(T, "_functional_tensor", None) or T.functional_tensor
+for (n, c, h, w), dtype, order in itertools.product(SIZES[3:], (np.uint8, np.float32), (ROW_MAJOR, CHANNELS_LAST)):
+    x, m = images(n, c, h, w, dtype), rng.integers(0, 256, (n, h, w)).astype(np.uint8)
+    own = [[0, 0], [w - 1, 0], [w - 1, h - 1], [0, h - 1]]
+    ends = np.array([T.RandomPerspective.get_params(w, h, 0.2 + 0.3 * i)[1] for i in range(n)], np.int32)
+    if h > 9:
+        ends[-1] = [[-w // 3, 3], [w + w // 2, -h // 3], [w, 2 * h], [0, h - 1]]  # beyond the canvas
+    if n > 2:
+        ends[0] = own
+    of = [coefficients(own, e.tolist()) for e in ends]
+    compare(f"perspective {n} x {c} x {h} x {w} {np.dtype(dtype).name}{' channels last' if order else ''}", "perspective", {},
+            x, m, ends.reshape(n, 8), order,
+            lambda t, i, mode, fill: t if ends[i].tolist() == own else on_tensors.perspective(t, of[i], mode.value, fill))
+
+# Smooth images, by torchvision's own coefficients, which move places by a hundredth of a pixel in the largest.
+for h, w in ((64, 64), (90, 200)):
+    y, x = np.mgrid[:h, :w]
+    smooth = np.stack([(127 + 120 * np.sin(x / 9 + i) * np.cos(y / 7)).astype(np.uint8) for i in range(3)])[None]
+    for i in range(5):
+        start, end = T.RandomPerspective.get_params(w, h, 0.5)
+        out = Stage("perspective", {}, [[smooth], None, np.array(end, np.int32).reshape(1, 8)]).forward()["images"]
+        off = np.abs(out[0].astype(int) - F.perspective(torch.tensor(smooth[0]), start, end, fill=[0.0]).numpy())
+        inside = np.abs(F.perspective(torch.full((1, h, w), 255, dtype=torch.uint8), start, end, fill=[0.0]).numpy()[0]) == 255
+        r.true(f"perspective of a smooth image, {h} x {w}, {i + 1}", off[:, inside].max() <= 1, f"{off[:, inside].max()}")
+
+for h, w, d in ((60, 90, 0.5), (7, 11, 0.66)):
+    n = 10000
+    torch.manual_seed(6)
+    theirs = np.array([T.RandomPerspective.get_params(w, h, d)[1] for _ in range(n)]).reshape(n, 8)
+    ours = Stage("perspective", {"distortion": d, "probability": 1}, [[np.zeros((n, 1, h, w), np.uint8)], None, None])
+    alike(f"perspective draws, {h} x {w}", ours.forward()["corners"], theirs)
 
 r.exit()

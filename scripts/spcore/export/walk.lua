@@ -8,7 +8,9 @@ local words = require "spcore.words"
 local walk = {}
 
 -- What changes nothing where nothing is trained.
-local by_chance = { flip = true, color_jitter = true, blur = true, batch_rotate = true, affine = true }
+local by_chance = {
+  flip = true, color_jitter = true, blur = true, batch_rotate = true, affine = true, perspective = true,
+}
 
 -- ---- what is done to images before the network ----
 
