@@ -4,6 +4,7 @@
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
 local data_defaults = require "spcore.data_defaults"
+local measure = require "spcore.measure"
 local predict = require "spcore.predict"
 local first_weights = (require "spcore.checkpoint").first_weights
 local words = require "spcore.words"
@@ -44,6 +45,7 @@ local opt = sp.args({
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
+  metrics = measure.option,
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
@@ -70,7 +72,7 @@ end
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
-  patience = { 0, "has no validation" }, best_by = { "auto", "has no validation" },
+  patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
@@ -195,6 +197,7 @@ local function train(g)
   local logits = (known and behind_backbone or small)(g, data.image, model)
   g.accuracy { logits, data.label, k = math.min(5, data.classes) }
   if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
+  measure.add(g, opt, { kind = "class", logits = logits, targets = data.label, classes = data.classes })
   g:train {
     g.cross_entropy { logits, data.label, label_smoothing = opt.label_smoothing },
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },

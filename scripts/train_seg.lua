@@ -3,6 +3,7 @@
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
 local data_defaults = require "spcore.data_defaults"
+local measure = require "spcore.measure"
 local predict = require "spcore.predict"
 local first_weights = (require "spcore.checkpoint").first_weights
 local words = require "spcore.words"
@@ -46,6 +47,7 @@ local opt = sp.args({
     min = 1, max = 32,
   },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
+  metrics = measure.option,
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
@@ -75,7 +77,7 @@ end
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
-  patience = { 0, "has no validation" }, best_by = { "auto", "has no validation" },
+  patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
   classes = { 0, "has ten classes" }, cache = { "off", "computes the encoder in each step" },
 }
@@ -168,6 +170,7 @@ local function train(g)
   local logits = (known and behind_backbone or small_unet)(g, data.image, model, data.classes)
   local loss = loss_of(g, logits, data.mask)
   g.confusion { logits, data.mask, ignore_index = 255 }
+  measure.add(g, opt, { kind = "mask", logits = logits, targets = data.mask, classes = data.classes, ignore_index = 255 })
 
   -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
   -- squared gradients shorten that.

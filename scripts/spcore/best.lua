@@ -2,6 +2,7 @@
 -- The metric of validations by which the best one is chosen, and --patience judges (--best-by).
 local args = require "spcore.args"
 local core = require "spcore.core"
+local measure = require "spcore.measure"
 local words = require "spcore.words"
 
 local best = {}
@@ -10,11 +11,15 @@ local best = {}
 -- nothing was measured.
 function best.worth(by, eval)
   if by == "auto" then
-    by = type(eval.iou) == "number" and "iou" or type(eval.accuracy) == "number" and "accuracy" or "loss"
+    by = "loss"
+    for _, name in ipairs { "map", "accuracy", "iou" } do
+      if type(eval[name]) == "number" then by = name end
+    end
   end
   local v = eval[by]
   if type(v) ~= "number" or v ~= v then return end
-  return by:find "loss$" and -v or v, by, v
+  local sign = measure.sign(by)
+  return sign == 0 and -math.abs(v) or sign * v, by, v
 end
 
 local function refusal(by, names)
@@ -35,8 +40,14 @@ end
 -- What validations are chosen by most of the time: of the outputs of stages nobody knows which are numbers.
 local function usual(g)
   local names = {}
-  if #stages_with(g, "counted") == 1 then names[1] = "accuracy"
-  elseif #stages_with(g, "counts") == 1 then names[1] = "iou" end
+  local hits, pairs_counted = #stages_with(g, "counted") == 1, #stages_with(g, "counts") == 1
+  if hits then names[1] = "accuracy" elseif pairs_counted then names[1], names[2] = "iou", "dice" end
+  local scores = #stages_with(g, "scores") == 1
+  if hits and pairs_counted or scores and not pairs_counted then table.move({ "f1", "precision", "recall" }, 1, 3, #names + 1, names) end
+  for _, output in ipairs { "scores", "reliability", "boundaries", "deviations" } do
+    local list = #stages_with(g, output) == 1 and measure.figures_of[output] or {}
+    table.move(list, 1, #list, #names + 1, names)
+  end
   local losses = stages_with(g, "loss")
   for i, node in ipairs(losses) do names[#names + 1] = #losses == 1 and "loss" or losses[i].name .. ".loss" end
   return names
@@ -75,7 +86,7 @@ function best.demand(by, eval, needed)
     if type(eval[name]) == "number" and name ~= "n" and name ~= "batches" then names[#names + 1] = name end
     if name == by and type(eval[name]) == "number" then return end
   end
-  if by ~= "auto" or not (eval.iou or eval.accuracy or eval.loss) then core.fail(refusal(by, names)) end
+  if by ~= "auto" or not (eval.iou or eval.accuracy or eval.map or eval.loss) then core.fail(refusal(by, names)) end
 end
 
 return best

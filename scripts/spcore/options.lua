@@ -135,10 +135,11 @@ options.resuming = {
       .. "ends the run. There is at most one checkpoint in *--run-ahead* + 1 steps. The two newest are kept." },
   max_time = { "0", "save a checkpoint and end after 90s, 5m, 2h ...", default = "never", value = "TIME",
     resume = "session", more = "Save a checkpoint and end after 90s, 5m, 2h, with status 0." },
-  best_by = { "auto", "the metric of validations that chooses best.safetensors: accuracy, iou, loss ...",
+  best_by = { "auto", "the metric of validations that chooses best.safetensors: accuracy, iou, f1, loss ...",
     value = "METRIC",
-    more = "The metric of validations that chooses _best.safetensors_: *auto* (*iou*, else *accuracy*, else the least "
-      .. "*loss*), or another metric of the validations. The least is best where the name ends in *loss*." },
+    more = "The metric of validations that chooses _best.safetensors_: *auto* (*iou*, else *accuracy*, else *map*, "
+      .. "else the least *loss*), or another metric of the validations. The least is best of *ece*, *mce*, *mae*, *rmse* and where "
+      .. "the name ends in *loss*, the one nearest to 0 of *bias*." },
   patience = { 0, "end after N validations without an improvement by --best-by", default = "never", min = 0,
     more = "End the run, as one that is complete, after N validations of which none improved on the best one by "
       .. "*--best-by*." },

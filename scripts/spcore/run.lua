@@ -2,7 +2,6 @@
 -- The folder of a run: settings.json, network.json, metrics.jsonl a line a step, weights.safetensors at the end and at each run:save(),
 -- summary.json at its end; an event file for TensorBoard; samples/ of the validation; checksums.jsonl where they are asked for;
 -- checkpoints, and resumed.jsonl a line each time that the run went on.
-local accuracy = require "spcore.accuracy"
 local args = require "spcore.args"
 local best = require "spcore.best"
 local checkpoint = require "spcore.checkpoint"
@@ -10,6 +9,7 @@ local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
+local measure = require "spcore.measure"
 local metrics_line = require "spcore.metrics_line"
 local network = require "spcore.network"
 local progress = require "spcore.progress"
@@ -315,10 +315,7 @@ local function fade_hits_in(self, m)
   self.counted = 0.95 * (self.counted or 0) + m.counted
 end
 
--- Metrics as stage `accuracy` gives them.
-local function has_hits(m)
-  return math.type(m.top1) == "integer" and math.type(m.topk) == "integer" and math.type(m.counted) == "integer"
-end
+local has_hits <const> = measure.has_hits
 
 local rescue
 
@@ -331,12 +328,6 @@ local function write_line(self, t)
     sys.truncate(path, self.metrics_bytes)
     core.fail(("%s: %s; %s"):format(path, why, rescue(self)))
   end
-end
-
--- What an evaluation's counts come to.
-local function judge(eval)
-  if has_hits(eval) then eval.accuracy = accuracy(eval)
-  elseif type(eval.counts) == "table" then eval.iou = mean_iou(eval.counts) end
 end
 
 -- "IoU 0.812"; "IoU -" where there was nothing to measure
@@ -354,6 +345,9 @@ local function words_of_eval(self, step, eval, is_best)
   add("val loss", eval.loss)
   add("val accuracy", eval.accuracy)
   add("val IoU", eval.iou)
+  for _, name in ipairs { "map", "rmse" } do
+    if not (eval.accuracy or eval.iou) then add("val " .. measure.name(name), eval[name]) end
+  end
   parts[#parts + 1] = progress.clock(sys.now() - self.began) .. (is_best and ", the best so far" or "")
   return table.concat(parts, "  ")
 end
@@ -400,15 +394,20 @@ function run:step(step, m)
   elseif type(counts) == "table" then add_counts(self, counts) end
   local eval = m.eval
   if type(eval) == "table" then
-    judge(eval)
+    measure.judge(eval)
     self.iou, self.accuracy = eval.iou, eval.accuracy
   end
   for _, more in pairs(type(m.evals) == "table" and m.evals or {}) do
-    if type(more) == "table" then judge(more) end
+    if type(more) == "table" then measure.judge(more) end
   end
   local line = {}
   for k, v in pairs(m) do
-    if k ~= "counts" then line[k] = v end
+    if not (k == "counts" or measure.counts[k]) then line[k] = v end
+  end
+  if type(eval) == "table" then line.eval = measure.slim(eval) end
+  if type(m.evals) == "table" then
+    line.evals = {}
+    for k, v in pairs(m.evals) do line.evals[k] = type(v) == "table" and measure.slim(v) or v end
   end
   line.time = m.time - self.began
   if line.iou == nil and type(counts) == "table" and not has_hits(m) then line.iou = mean_iou(counts) end -- of this batch
@@ -445,7 +444,7 @@ function run:evaluate(source)
   if self.eval_boundary and self.eval_boundary == self.total then return self.last_eval end
   local eval = self.graph:evaluate { data = source }
   if not eval then return end
-  judge(eval)
+  measure.judge(eval)
   note_eval(self, self.graph:step() - 1, eval)
   if self.board then self.board:evaluation(self.graph:step() - 1, eval) end
   return eval
@@ -464,13 +463,8 @@ function run:verdict(eval)
   if type(eval) ~= "table" then
     core.fail(("run:verdict: what run:evaluate gives is wanted, got a %s"):format(type(eval)))
   end
-  local by_hits = has_hits(eval)
-  if not by_hits and type(eval.counts) ~= "table" then
-    core.fail "run:verdict: metrics of a graph with stage 'confusion' or 'accuracy' are wanted"
-  end
-  local v = by_hits and accuracy(eval) or mean_iou(eval.counts)
-  if v ~= v then return "validation: no labelled " .. (by_hits and "samples" or "pixels") end
-  return ("validation %s %.4f"):format(by_hits and "accuracy" or "mean IoU", v)
+  return measure.verdict(eval)
+    or core.fail "run:verdict: metrics of a graph with stage 'confusion' or 'accuracy' are wanted"
 end
 
 -- With averages of the weights (`ema`) these are weights.safetensors, and the weights themselves lie beside them. -> whether it
@@ -553,7 +547,7 @@ end
 -- Seconds and images are of this session alone where the run went on.
 local function summary_of(self)
   local b, eval, seconds = self.best, {}, sys.now() - self.began
-  for k, v in pairs(self.last_eval or {}) do
+  for k, v in pairs(measure.slim(self.last_eval or {})) do
     if k ~= "counts" or type(v) == "table" and #v <= 128 then eval[k] = v end
   end
   local s = {

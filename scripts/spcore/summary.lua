@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What is said at the end of a run: how long, how well, and of which classes.
 local mean_iou = require "spcore.iou"
+local measure = require "spcore.measure"
 local progress = require "spcore.progress"
 local words = require "spcore.words"
 
@@ -76,6 +77,8 @@ function summary.print(s, first, best_weights)
     progress.print("best %s %.4f at step %d%s", s.best.metric, s.best.value, s.best.step + 1, not is_last and best_weights
       and (": its weights are in %s/best.safetensors, which predict takes with --best"):format(best_weights) or "")
   end
+  local told = s.evaluation and measure.words(s.evaluation)
+  if told and told:find "," then progress.print("validation: %s", told) end
   if s.classes then print_classes(s.classes) end
   if s.most_confused then print_confused(s.most_confused) end
 end

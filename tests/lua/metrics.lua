@@ -135,3 +135,89 @@ for name, words in pairs { confusion = "a square matrix", scores = "a histogram"
     t.raises("figures." .. name .. ": " .. words, f[name], odd)
   end
 end
+
+-- a run's validations: figures in its lines, its summary, its report; the large tables in none
+local function run_of(name, evals, more)
+  t.write(dir.path .. "/own.lua", ([[
+local sp = require "spcore"
+local opt = sp.args({}, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local mul = g.toy_mul { g.toy_source { batch = 8 }.x }
+g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {} }
+local run <close> = sp.run { graph = g, opt = opt, steps = 2, classes = { "a", "b" }, settings = { model = { class_names = { "a", "b" } } } }
+local evals = { %s }
+for step = 0, 1 do run:step(step, { step = step, time = sp.now() + step, n = 8, loss = 2.5 - step, eval = evals[step + 1] }) end
+run:finish(run:verdict(evals[2]))
+]]):format(evals))
+  local code, out, err = t.spcore(dir.path, ("run own.lua --device cpu --out %s %s"):format(name, more or ""))
+  t.eq(code .. err, "0", out)
+  local lines = {}
+  for line in io.lines(("%s/%s/metrics.jsonl"):format(dir.path, name)) do lines[#lines + 1] = sp.json.decode(line) end
+  t.eq((t.spcore(dir.path, "report " .. name)), 0)
+  return out, lines, sp.json.read(("%s/%s/summary.json"):format(dir.path, name)),
+    t.read(("%s/%s/report.html"):format(dir.path, name))
+end
+local bins = "reliability = { { 4, 1, 1 << 24 }, { 4, 4, 3 << 24 } }"
+local function labels(k) -- of two classes, several a sample; the second has no positive
+  return ("{ n = 8, scores = { { { 3, 1 }, { %d, %d } }, { { 8, 0 }, { 0, 0 } } }, %s }"):format(4 - k, k, bins)
+end
+local out, lines, sum, html = run_of("labels", labels(1) .. "," .. labels(4))
+t.match(out, "best map 0.8000 at step 2\nvalidation: F1 0.8889, precision 0.8000, recall 1.0000, AUROC 0.8750, mAP 0.8000, "
+  .. "ECE 0.1250, MCE 0.2500\nlabels: validation mAP 0.8000\n$")
+t.eq(lines[1].eval.auroc, 0.5)
+t.eq(lines[2].eval.map, 0.8)
+t.eq(lines[2].eval.scores, nil)
+t.eq(lines[2].eval.class_scores[1].f1, 8 / 9)
+t.eq(sum.evaluation.ece, 0.125)
+t.eq(sum.evaluation.scores, nil)
+t.eq(sum.best.metric, "map")
+t.match(html, "a class is predicted from a probability of 1/2 on.-<th>F1</th>.->precision</th>.->recall</th>.->AUROC</th>"
+  .. ".-<td>a</td>.->0.889<.->0.800<.->1.000<.->0.875<.-<td>b</td>.->%-<")
+t.match(html, "<h2>Reliability</h2>.-0.1250 apart on average.-0.00 to 0.50</td>.->0.250<.->0.250<.->4<.-0.50 to 1.00</td>.->1.000<.->0.750<")
+t.match(html, "<b>mAP</b>")
+t.ok(not html:find "<b>precision</b>" and not html:find "[<>]nan")
+out, lines, sum, html = run_of("cls", ("{ n = 8, top1 = 5, topk = 7, counted = 8, counts = { { 3, 1 }, { 2, 2 } }, %s },"
+  .. "{ n = 8, top1 = 6, topk = 7, counted = 8, counts = { { 3, 1 }, { 1, 3 } }, scores = { { { 3, 1 }, { 1, 3 } }, "
+  .. "{ { 4, 0 }, { 4, 0 } } }, %s }"):format(bins, bins), "--best-by ece")
+t.match(out, "best ece 0.1250 at step 1:[^\n]*\nvalidation: accuracy 0.7500, F1 0.7500, precision 0.7500, recall 0.7500, AUROC 0.6250, mAP ")
+t.eq(lines[2].eval.class_scores[1].f1, nil) -- the matrix has it, of the best class
+t.match(html, "<th>F1</th>.->AUROC</th>.->average precision</th>.-<td>[ab]</td>.->0.750<")
+out, lines, sum, html = run_of("seg", "nil, { n = 2, counts = { { 30, 10 }, { 20, 40 } }, boundaries = { { 4, 2, 2, 2 }, { 0, 0, 0, 0 } } }")
+t.match(out, "validation: mean IoU 0.5357, Dice 0.6970, boundary F1 0.6667\nIoU of each class")
+t.match(html, ">Dice</th>.->boundary F1</th>.-<td>a</td>.->0.500<.->0.667<.->0.667<.-<td>b</td>.->0.571<")
+local function measured(k)
+  local function row(v) return ("{ [14] = %d }"):format(v) end
+  return ("{ n = 2, deviations = { grid { { 2 }, %s, %s, %s, %s, %s } } }"):format(row(2 * k), row(-k), row(4 * k * k), row(2), row(4))
+end
+local grid = "(function(rows) for r = 1, 6 do local out = { rows[r][1] or 0, 0 } for i = 1, 24 do out[i] = rows[r][i] or 0 end "
+  .. "rows[r] = out end return rows end)"
+out, lines, sum, html = run_of("numbers", ((measured(3) .. "," .. measured(2)):gsub("grid ", function() return grid end)))
+t.match(out, "validation: MAE 2.0000, RMSE 2.8284, bias %-1.0000, R2 %-7.0000\nnumbers: validation RMSE 2.8284\n$")
+t.eq(lines[1].eval.mae, 3.0)
+t.eq(lines[2].eval.deviations, nil)
+t.eq(lines[2].eval.columns[1].rmse, 8 ^ 0.5)
+t.match(html, "<h2>Numbers</h2>.-<td>a</td><td class=\"n\">2</td><td class=\"n\">2.828</td><td class=\"n\">%-1</td><td class=\"n\">%-7</td>")
+t.match(t.read(dir.path .. "/numbers/summary.json"), '"rmse"')
+
+-- --metrics: what a network does not have, and slips; --best-by has its stage without being asked for
+for line, words in pairs {
+  ["train_cls.lua --metrics f1,aurc"] = "%-%-metrics aurc: this network's validations have no such metric; they may have auroc, ece, .-; "
+    .. "did you mean 'auroc'%?",
+  ["train_cls.lua --metrics boundary_f1"] = "%-%-metrics boundary_f1: this network's validations have no such metric",
+  ["train_seg.lua --metrics mae"] = "%-%-metrics mae: this network's validations have no such metric",
+  ["train_cls.lua --best-by boundary_f1"] = "%-%-best%-by boundary_f1: this network's validations have no such metric; they may have auroc",
+  ["train_cls.lua --reference --metrics f1"] = "%-%-reference: has no validation; leave %-%-metrics out",
+} do
+  local code, _, err = t.spcore(dir.path, "run " .. line .. " --size 16 --samples 16 --quiet")
+  t.eq(code, 2, line)
+  t.one_line(err, words)
+end
+local small = " --size 16 --batch 8 --samples 32 --width 4 --levels 1 --device cpu --threads 1 --quiet --pictures 0"
+t.eq((t.spcore(dir.path, "run train_cls.lua --steps 2 --eval-every 1 --metrics none --best-by auroc --out by" .. small)), 0)
+t.match(t.read(dir.path .. "/by/summary.json"), '"metric": "auroc"')
+t.match(t.read(dir.path .. "/by/summary.json"), '"f1": ') -- of the matrix, which is there anyhow
+t.ok(not t.read(dir.path .. "/by/summary.json"):find '"ece"')
+t.ok(not t.read(dir.path .. "/by/metrics.jsonl"):find '"scores"')
+t.eq((t.spcore(dir.path, "run train_seg.lua --steps 2 --eval-every 1 --metrics boundary_f1,ece --train-encoder --out masks" .. small)), 0)
+local one = sp.json.read(dir.path .. "/masks/summary.json").evaluation
+t.ok(one.boundary_f1 >= 0 and one.ece > 0 and one.dice > 0 and one.auroc == nil)

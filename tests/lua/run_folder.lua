@@ -156,7 +156,7 @@ run:finish "over"
   return out, sp.json.read(dir.path .. "/" .. name .. "/summary.json")
 end
 local told, sum = report("seg", "counts = { { 3, 1, 0 }, { 0, 2, 0 }, { 0, 0, 0 } }", '"ground\\ndisc\\nunicorn"')
-t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest iou 0.7083 at step 2\nIoU of each class:\n"
+t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest iou 0.7083 at step 2\nvalidation: mean IoU 0.7083, Dice 0.8286\nIoU of each class:\n"
   .. "  ground   0.7500\n  disc     0.6667\n  unicorn  %-\nseg: over\n$")
 t.eq(sum.steps, 3)
 t.ok(sum.seconds > 0 and sum.images_per_second > 0)
@@ -165,7 +165,8 @@ t.eq(sum.classes[2].iou, 2 / 3)
 t.match(t.read(dir.path .. "/seg/summary.json"), '{"class":"unicorn","iou":null}')
 told, sum = report("cls", "top1 = 15, topk = 20, counted = 21, counts = { { 9, 1, 0 }, { 2, 2, 3 }, { 0, 0, 4 } }",
   '{ "a", "b", "c" }')
-t.match(told, "best accuracy 0.7143 at step 2\nmost often confused:\n  b taken for c 3 times of 7\n  b taken for a 2 times of 7\n"
+t.match(told, "best accuracy 0.7143 at step 2\nvalidation: accuracy 0.7143, F1 0.6615, precision 0.6854, recall 0.7286\n"
+  .. "most often confused:\n  b taken for c 3 times of 7\n  b taken for a 2 times of 7\n"
   .. "  a taken for b 1 time of 10\ncls: over\n$")
 t.eq(#sum.most_confused, 3)
 t.eq(sum.most_confused[1].taken_for, "c")

@@ -123,11 +123,11 @@ t.ok(not t.read(dir.path .. "/still/metrics.jsonl"):find '"lr":[^0]')
 local best = small:sub(5) .. "--steps 4 --eval-every 2 --patience 1 --out best --best-by "
 local code, _, err = t.spcore(dir.path, "run " .. best .. "acuracy")
 t.eq(code, 2)
-t.one_line(err, "^spcore: train_cls.lua: %-%-best%-by acuracy: validations have no such metric; they have accuracy, loss; "
-  .. "did you mean 'accuracy'%?\n$")
+t.one_line(err, "^spcore: train_cls.lua: %-%-best%-by acuracy: validations have no such metric; they have accuracy, f1, precision, "
+  .. "recall, auroc, map, ece, mce, loss; did you mean 'accuracy'%?\n$")
 code, _, err = t.spcore(dir.path, "run " .. best .. "logits")
 t.eq(code, 2)
-t.one_line(err, "train_cls.lua: %-%-best%-by logits: validations have no such metric; they have accuracy, loss\n$")
+t.one_line(err, "train_cls.lua: %-%-best%-by logits: validations have no such metric; they have accuracy, f1, .*, loss\n$")
 t.ok(not require("spcore.sys").there(dir.path .. "/best"))
 run("run " .. best:gsub("best %-%-best", "best2 --best") .. "top1 --quiet")
 t.match(t.read(dir.path .. "/best2/summary.json"), '"metric": "top1"')

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- Several runs on one page: what differs between them first, then their curves in the same plots, figures side by side.
+local measure = require "spcore.measure"
 local page = require "spcore.report.page"
 local plot = require "spcore.plot"
 local w = require "spcore.report.words"
@@ -80,7 +81,7 @@ function compare.figures(runs)
   end, compare.same_best(runs))
   for _, name in ipairs(page.in_order(table.unpack(names))) do
     add("last validation: " .. w.name(name), runs, function(r) return last_of(r.validations[name]) end,
-      function(v) return w.metric(name, v) end, name:find "loss$" and -1 or w.is_share(name) and 1 or 0)
+      function(v) return w.metric(name, v) end, (name:find "loss$" or measure.name(name) or w.is_share(name)) and measure.sign(name) or 0)
   end
   add("last training loss", runs, function(r) return last_of(r.curves.loss) end, w.figure, -1)
   add("steps/s (median)", runs, function(r) return r.speed.median end, w.rate, 1)
@@ -98,7 +99,7 @@ function compare.same_best(runs)
     if b and metric and b.metric ~= metric then return 0 end
     metric = b and b.metric or metric
   end
-  return metric and (metric:find "loss$" and -1 or 1) or 0
+  return metric and measure.sign(metric) or 0
 end
 
 local function put_rows(put, runs, rows)
@@ -123,7 +124,7 @@ local function put_curves(put, runs)
     from[#from + 1], from[#from + 2], last = run.curves, run.validations, math.max(last, run.steps)
   end
   put '<h2>Curves</h2><p class="dim">Validations have dots; where there are both, the training is dashed.</p><div class="plots">'
-  for _, name in ipairs(page.in_order(table.unpack(from))) do
+  for _, name in ipairs(page.plotted(table.unpack(from))) do
     local series = {}
     for i, run in ipairs(runs) do
       local train, val = run.curves[name], run.validations[name]

@@ -76,6 +76,18 @@ end
 
 local first = { loss = 1, accuracy = 2, iou = 2, ["accuracy among k"] = 3, lr = 9 }
 
+-- Such figures are in tables; a curve of them says little beside those of F1 and ECE.
+local unplotted <const> = { precision = true, recall = true, mce = true }
+
+-- The names in order that have a curve.
+function page.plotted(...)
+  local out = {}
+  for _, name in ipairs(page.in_order(...)) do
+    if not unplotted[name] then out[#out + 1] = name end
+  end
+  return out
+end
+
 -- The loss, then what is judged by, then the rest by name, the learning rate last.
 function page.in_order(...)
   local list, there = {}, {}
@@ -113,7 +125,7 @@ end
 local function put_curves(put, run)
   put '<h2>Curves</h2><div class="plots">'
   local last = math.max(run.steps, 1)
-  for _, name in ipairs(page.in_order(run.curves, run.validations)) do
+  for _, name in ipairs(page.plotted(run.curves, run.validations)) do
     local series, train, val = {}, run.curves[name], run.validations[name]
     if train then series[#series + 1] = { name = "training", points = page.points(train), colour = 0 } end
     if val then series[#series + 1] = { name = "validation", points = page.points(val), dots = #val <= 60, colour = 1 } end
@@ -195,28 +207,75 @@ local function put_matrix(put, counts, list)
   put '</table></div><p class="dim">per cent of each row</p>'
 end
 
+-- What a table of classes shows beside what it is sorted by, where any class has it.
+local columns <const> = {
+  { "f1", "F1" }, { "precision", "precision" }, { "recall", "recall" }, { "boundary_f1", "boundary F1" }, { "auroc", "AUROC" },
+  { "average_precision", "average precision" },
+}
+
+local function columns_of(list)
+  local out = {}
+  for _, c in ipairs(columns) do
+    local there = false
+    for _, one in ipairs(list) do there = there or one[c[1]] ~= nil end
+    if there and c[1] ~= list.by then out[#out + 1] = { c[1], c[1] == "f1" and "Dice" or c[2] } end
+  end
+  return out
+end
+
 local function put_classes(put, run)
   local list = classes.of(run)
   if not list then return end
-  local by_f1 = list.by == "f1"
-  put('<h2>Classes</h2><p class="dim">of the last validation, the worst first</p><div class="scroll"><table class="bars">')
-  put("<tr><th>class</th><th>%s</th><th></th>%s<th class=\"n\">precision</th><th class=\"n\">recall</th><th class=\"n\">%s</th></tr>",
-    by_f1 and "F1" or "IoU", by_f1 and "" or '<th class="n">F1</th>', by_f1 and "samples" or "pixels")
+  local by_f1, shown = list.by == "f1", columns_of(list)
+  local function number(v) return v and v == v and ("%.3f"):format(v) or "-" end
+  put('<h2>Classes</h2><p class="dim">of the last validation, the worst first%s</p><div class="scroll"><table class="bars">',
+    list.labels and "; a class is predicted from a probability of 1/2 on" or "")
+  put("<tr><th>class</th><th>%s</th><th></th>", by_f1 and "F1" or "IoU")
+  for _, c in ipairs(shown) do put('<th class="n">%s</th>', c[2]) end
+  put('<th class="n">%s</th></tr>', by_f1 and "samples" or "pixels")
   for _, c in ipairs(classes.worst_first(list)) do
     local v = c[list.by]
     put('<tr><td>%s</td><td class="bars-at"><div class="bar" style="width:%.1f%%"></div></td><td class="n">%s</td>', e(c.name),
-      100 * (v or 0), v and ("%.3f"):format(v) or "-")
-    if not by_f1 then put('<td class="n">%s</td>', c.f1 and ("%.3f"):format(c.f1) or "-") end
-    put('<td class="n">%s</td><td class="n">%s</td><td class="n">%s</td></tr>', c.precision and ("%.3f"):format(c.precision) or "-",
-      c.recall and ("%.3f"):format(c.recall) or "-",
-      by_f1 and w.count(c.support) or c.share and ("%.2f %%"):format(100 * c.share) or "-")
+      100 * (v or 0), number(v))
+    for _, k in ipairs(shown) do put('<td class="n">%s</td>', number(c[k[1]])) end
+    put('<td class="n">%s</td></tr>', by_f1 and w.count(c.support) or c.share and ("%.2f %%"):format(100 * c.share) or "-")
   end
   put "</table></div>"
-  if #list <= 32 then
+  if not list.labels and #list <= 32 then
     put "<details open><summary>confusion</summary>"
     put_matrix(put, classes.counts(run), list)
     put "</details>"
   end
+end
+
+-- Of predictions as sure as this, how many are right.
+local function put_reliability(put, run)
+  local r = classes.reliability(run)
+  if not r or r.ece ~= r.ece then return end
+  put('<h2>Reliability</h2><p class="dim">Of the last validation: predictions by their probability, and how many of them are right. '
+    .. "Both are %s apart on average (ECE), %s at most (MCE).</p>", w.share(r.ece), w.share(r.mce))
+  put('<div class="scroll"><table class="bars"><tr><th>probability</th><th>right</th><th></th><th class="n">mean probability</th>'
+    .. '<th class="n">predictions</th></tr>')
+  for i, b in ipairs(r.bins) do
+    if b.samples > 0 then
+      put('<tr><td>%.2f to %.2f</td><td class="bars-at"><div class="bar" style="width:%.1f%%"></div></td><td class="n">%.3f</td>'
+        .. '<td class="n">%.3f</td><td class="n">%s</td></tr>', (i - 1) / #r.bins, i / #r.bins, 100 * b.accuracy, b.accuracy,
+        b.confidence, w.count(b.samples))
+    end
+  end
+  put "</table></div>"
+end
+
+local function put_numbers(put, run)
+  local list = classes.columns(run)
+  if not list then return end
+  put '<h2>Numbers</h2><p class="dim">of the last validation; bias is the mean of prediction less truth</p><div class="scroll"><table>'
+  put '<tr><th></th><th class="n">MAE</th><th class="n">RMSE</th><th class="n">bias</th><th class="n">R2</th><th class="n">measured</th></tr>'
+  for _, c in ipairs(list) do
+    put('<tr><td>%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td></tr>',
+      e(c.name), w.figure(c.mae), w.figure(c.rmse), w.figure(c.bias), w.figure(c.r2), c.n and w.count(c.n) or "-")
+  end
+  put "</table></div>"
 end
 
 local function put_lanes(put, run)
@@ -308,6 +367,8 @@ function page.of(run, found, refresh)
     put_findings(put, found)
     put_curves(put, run)
     put_classes(put, run)
+    put_numbers(put, run)
+    put_reliability(put, run)
     put_samples(put, run)
     put_trace(put, run)
     put_lanes(put, run)

@@ -169,7 +169,9 @@ local function add_last(run)
   for k, v in pairs(e) do copy[k] = v end
   copy.step = s.steps - 1
   add_all(run.validations, copy)
-  if type(e.counts) == "table" then run.evaluation = e end
+  for _, name in ipairs { "counts", "class_scores", "columns" } do
+    if type(e[name]) == "table" then run.evaluation = e end
+  end
 end
 
 -- read.run(dir) -> the table, or nil and a line.

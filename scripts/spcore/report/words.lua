@@ -1,5 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Numbers of a report as people read them.
+local measure = require "spcore.measure"
+
 local words = {}
 
 function words.bytes(v)
@@ -27,12 +29,10 @@ end
 -- A share, such as an accuracy or an IoU: as many digits whatever it is.
 function words.share(v) return type(v) == "number" and v == v and ("%.4f"):format(v) or "-" end
 
-local shares = { accuracy = true, iou = true, ["accuracy among k"] = true, f1 = true }
-
-function words.is_share(name) return shares[name] == true end
+function words.is_share(name) return name == "accuracy among k" or measure.is_share(name) end
 
 -- A metric by its name.
-function words.metric(name, v) return (shares[name] and words.share or words.figure)(v) end
+function words.metric(name, v) return (words.is_share(name) and words.share or words.figure)(v) end
 
 -- "12,345"
 function words.count(v)
@@ -40,8 +40,8 @@ function words.count(v)
   return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
-local names = { lr = "learning rate", iou = "mean IoU", ["accuracy among k"] = "top-k accuracy" }
-function words.name(metric) return names[metric] or metric end
+local names = { lr = "learning rate", ["accuracy among k"] = "top-k accuracy" }
+function words.name(metric) return names[metric] or measure.name(metric) or metric end
 
 -- An option's value.
 function words.value(v)
