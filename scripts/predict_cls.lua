@@ -3,15 +3,32 @@
 -- one that cannot be read is named while the others go on.
 local sp = require "spcore"
 local predict = require "spcore.predict"
+local targets = require "spcore.targets"
 
 local opt, model, weights = predict.args("train_cls.lua", {
   out = {
-    "predictions.csv", "NAME.csv: a line for each image: file, class, its name, probability; NAME.json: all probabilities",
+    "predictions.csv", "NAME.csv: a line for each image: file, class, its name, probability, or several, or numbers; NAME.json: all "
+      .. "probabilities",
   },
+  threshold = { -1.0, "with a run of --target labels: the labels that are at least so probable", default = "0.5", min = 0.0, max = 1.0 },
   top = { 0, "with NAME.json: so many classes, the most probable ones first", default = "all, by number", min = 0 },
-}, "Classifies images: writes the most probable class of each.")
+}, "Classifies images: writes the most probable class of each, or what else the run has learned.")
+targets.check(model, opt.weights)
 
-local HEAD <const> = "file,class,name,probability\n"
+local function quoted(text)
+  return text:find '[",\n\r]' and '"' .. text:gsub('"', '""') .. '"' or text
+end
+
+local HEAD = "file,class,name,probability\n"
+if model.target == "labels" then HEAD = "file,classes,names,probabilities\n"
+elseif model.target == "numbers" then
+  local columns = { "file" }
+  for i, name in ipairs(model.numbers.names) do columns[i + 1] = quoted(name) end
+  HEAD = table.concat(columns, ",") .. "\n"
+end
+if opt.threshold >= 0 and model.target ~= "labels" then sp.usage "--threshold: goes with a run of --target labels" end
+local threshold = opt.threshold >= 0 and opt.threshold or 0.5
+if opt.top > 0 and model.target then sp.usage("--top: goes with a run of one class, and this one learned %s", model.target) end
 local as_json = opt.out:match "%.json$" ~= nil
 if opt.top > 0 and not as_json then sp.usage("--top: goes with --out NAME.json") end
 predict.check_file(opt.out, not as_json and HEAD or nil)
@@ -61,8 +78,34 @@ local function entry_of(path, p, at)
   return entry
 end
 
-local function quoted(text)
-  return text:find '[",\n\r]' and '"' .. text:gsub('"', '""') .. '"' or text
+-- An image's line, and its entry in JSON, by what the run has learned.
+local write = {}
+
+function write.class(path, logits)
+  local p, at = softmax(logits)
+  if as_json then return entry_of(path, p, at) end
+  return ("%s,%d,%s,%.4f\n"):format(quoted(path), at - 1, quoted(names[at]), p[at])
+end
+
+function write.labels(path, logits)
+  local p = targets.probabilities(logits)
+  local list = targets.above(p, threshold, names)
+  if as_json then
+    for i, v in ipairs(p) do p[i] = short(v) end
+    return { file = path, labels = sp.json.list(list), probabilities = p }
+  end
+  local columns = { {}, {}, {} }
+  for i, l in ipairs(list) do
+    columns[1][i], columns[2][i], columns[3][i] = l.class, l.name, ("%.4f"):format(l.probability)
+  end
+  for i, c in ipairs(columns) do columns[i] = quoted(table.concat(c, ";")) end
+  return quoted(path) .. "," .. table.concat(columns, ",") .. "\n"
+end
+
+function write.numbers(path, outputs)
+  local list = targets.numbers(model, outputs)
+  if as_json then return { file = path, numbers = sp.json.list(list) } end
+  return quoted(path) .. "," .. table.concat(list, ",") .. "\n"
 end
 
 local out = as_json and predict.json(g, opt.out, names) or predict.output(g, opt.out)
@@ -70,9 +113,8 @@ if not as_json then out:write(HEAD) end
 local done = predict.each(g, images, function(answer)
   local path = answer.request.path
   if answer.error then return as_json and out:add { file = path, error = answer.error } end
-  local p, at = softmax(answer.logits)
-  if as_json then out:add(entry_of(path, p, at))
-  else out:write(quoted(path), ",", at - 1, ",", quoted(names[at]), ",", ("%.4f"):format(p[at]), "\n") end
+  local one = write[model.target or "class"](path, answer.logits)
+  if as_json then out:add(one) else out:write(one) end
 end)
 out:close()
-predict.finish(images, done, "%s: classes", opt.out)
+predict.finish(images, done, "%s: %s", opt.out, model.target or "classes")

@@ -7,6 +7,7 @@ local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
 local predict = require "spcore.predict"
 local first_weights = (require "spcore.checkpoint").first_weights
+local targets = require "spcore.targets"
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -14,6 +15,9 @@ local opt = sp.args({
     "auto", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
     default = "shapes; with --reference random", value = "DIR|FILE|NAME",
   },
+  target = { "auto", "what is known of an image: one class, several labels, or numbers (.csv); auto: see for yourself",
+    choices = targets.choices, sets = "reader.target" },
+  standardize = { true, "with numbers: each column is learned less its mean, by its deviation; --no-standardize: as it is" },
   val = { "", "folder with the images for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 1, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535 },
@@ -71,8 +75,9 @@ end
 
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
-  data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
-  patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
+  data = { "random", "trains on random data" }, target = { "auto", "learns classes" }, val = { "", "has no validation" },
+  eval_every = { 0, "has no validation" }, patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" },
+  best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
@@ -185,21 +190,31 @@ local function train(g)
     size = size, crop = cropped and (known and size or size * 7 // 8) or nil,
     read = known and backbone.reading(known, size, cropped) or opt.grey and { grey = true } or nil,
   }
-  local function source(split, other) -- in the other graph: of one sample a step
+  local function source(split, other, target) -- in the other graph: of one sample a step
+    local scale = model.numbers or {}
     return (other or g).reader(predict.reading(model, {
-      path = opt.data, target = "class", split = split, batch = other and 1 or batch, samples = samples,
+      path = opt.data, target = target or model.target or "class", mean = scale.mean, std = scale.std, split = split, batch = other and 1 or batch, samples = samples,
       default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }))
   end
+  opt.target = built_in and opt.target == "auto" and "class"
+    or targets.of(opt, opt.data, function(other, target) source("train", other, target) end)
+  if opt.target ~= "class" then model.target = opt.target end
+  if model.target and opt.label_smoothing > 0 then sp.usage("--label-smoothing: goes with one class, not with --target %s", opt.target) end
+  if model.target == "numbers" then
+    model.numbers = targets.scale(opt, function(other) return source("train", other) end)
+  elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil
   local logits = (known and behind_backbone or small)(g, data.image, model)
-  g.accuracy { logits, data.label, k = math.min(5, data.classes) }
-  if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
-  measure.add(g, opt, { kind = "class", logits = logits, targets = data.label, classes = data.classes })
+  if not model.target then
+    g.accuracy { logits, data.label, k = math.min(5, data.classes) }
+    if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
+  end
+  measure.add(g, opt, { kind = opt.target, logits = logits, targets = data.label, classes = data.classes, units = model.numbers })
   g:train {
-    g.cross_entropy { logits, data.label, label_smoothing = opt.label_smoothing },
+    targets.loss(g, model, logits, data.label, { label_smoothing = opt.label_smoothing }),
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
@@ -212,11 +227,12 @@ local function train(g)
     return { data = one, image = one.image, label = one.label, logits = predict.classify(other, one.image, model, file) }
   end
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
-    samples = shown,
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
+    settings = { model = model }, samples = not model.target and shown or nil, -- whose report knows one class a sample
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
-  run:finish(run:verdict(run:evaluate(val)))
+  local eval = run:evaluate(val)
+  run:finish(targets.verdict(model, eval) or run:verdict(eval))
 end
 
 local g <close> = sp.graph(opt)

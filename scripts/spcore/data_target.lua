@@ -81,9 +81,14 @@ local function is_classes(dir)
   return false
 end
 
+local data_target = {}
+
+-- A .csv file, or a folder with one: its reader says what it is for.
+function data_target.has_table(path) return the_one(path, is_csv) ~= nil end
+
 -- data_target(path) -> "mask", "class" (of a .csv file perhaps labels or numbers, as its reader then says), or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
 -- that would do for both is for masks.
-return function(path)
+local function find(path)
   if path == "shapes" or path == "random" then return "mask" end
   local has, parts = columns(the_one(path, is_csv)), { path, path .. "/train", path .. "/val" }
   local function any(is)
@@ -101,3 +106,5 @@ return function(path)
   if has.mask or has.masks or has.maskpath or has.maskfile or has.segmentation or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
   return (has.label or alone or any(is_classes) or npy "labels.npy" or shards == "class") and "class" or nil
 end
+
+return setmetatable(data_target, { __call = function(_, path) return find(path) end })

@@ -25,6 +25,7 @@ function labels.of(node, part)
   local t = { classes = math.tointeger(node.classes), names = words.lines(node.class_names) }
   if there == 0 then
     t.counts = {}
+    t.several = (attribute(node, "figures") or 0) > 0 -- a sample has any number of labels: one label alone is there or not
     for n in counts:gmatch "%d+" do t.counts[#t.counts + 1] = math.tointeger(tonumber(n)) end
     return t
   end
@@ -78,7 +79,7 @@ end
 local function useless(t)
   if t.counts then
     local there = which(t, t.counts, present)
-    if t.classes > 1 then return end
+    if t.classes > 1 or t.several then return end
     return ("there is one class alone, %s, so nothing is told apart: add folders or labels of other classes"):format(name_of(t, there[1] or 1))
   end
   local there = which(t, t.pixels, present)

@@ -64,9 +64,13 @@ local function bins_for(classes)
   return bins
 end
 
--- add(g, opt, { kind = "class", "labels", "numbers" or "mask", logits =, targets =, classes =, ignore_index = or nil }): the stages for
+-- Of numbers that are learned standardised: { std = { of each column } }. A process trains one network.
+local units
+
+-- add(g, opt, { kind = "class", "labels", "numbers" or "mask", logits =, targets =, classes =, ignore_index =, units = or nil }): the stages for
 -- opt.metrics, which evaluations alone run. Whether a confusion matrix is there is up to the script.
 function measure.add(g, opt, t)
+  units = t.units
   local wanted, names = {}, chosen(opt.metrics, t.kind)
   names[#names + 1] = asked_to_be_best(opt.best_by, t.kind)
   for _, name in ipairs(names) do wanted[kinds[t.kind][name]] = name end
@@ -117,6 +121,18 @@ local function judge_scores(eval)
   end
 end
 
+-- Errors of columns as the data has them, and of one column what is told of all; of several that have units of their own what is
+-- told of all stays standardised.
+local function in_units(f)
+  for i, c in ipairs(units and f.columns or {}) do
+    for _, name in ipairs { "mae", "rmse", "bias" } do
+      c[name] = c[name] * units.std[i]
+      if #f.columns == 1 then f[name] = c[name] end
+    end
+  end
+  return f
+end
+
 -- Puts into the metrics of an evaluation what its counts come to: accuracy, iou, f1 ... What a script has put there stays.
 function measure.judge(eval)
   local own = {}
@@ -135,7 +151,7 @@ function measure.judge(eval)
   end
   if type(eval.boundaries) == "table" then eval.boundary_f1 = figures.boundary(eval.boundaries).f1 end
   if type(eval.deviations) == "table" then
-    local f = figures.deviation(eval.deviations)
+    local f = in_units(figures.deviation(eval.deviations))
     eval.mae, eval.rmse, eval.bias, eval.r2, eval.columns = f.mae, f.rmse, f.bias, f.r2, f.columns
   end
   for k, v in pairs(own) do

@@ -173,6 +173,13 @@ for name, row in pairs(options.common) do
 end
 table.sort(options.reading)
 
+-- What another graph takes over of `opt`, so that its readers read the same; into t.
+function options.reading_of(opt, t)
+  for _, name in ipairs(options.reading) do t[name] = opt[name] end
+  t.orient = opt.orient
+  return t
+end
+
 -- What of sp.graph{ ... } has a row.
 options.of_graph = {}
 for name, row in pairs(options.common) do

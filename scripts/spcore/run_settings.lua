@@ -15,6 +15,14 @@ local function options_of(opt)
   return t
 end
 
+local one <const> = { class = "class", mask = "class", labels = "label", numbers = "number" }
+
+-- "classes", or what else the target of a reader counts.
+local function counted(g, node)
+  local word = one[g._told[node] and g._told[node][1].target or "class"] or "class"
+  return node.classes == 1 and word or word == "class" and "classes" or word .. "s"
+end
+
 -- "448 train, 64 val, 5 classes, left out: 3 files of other endings", of a source that says it; nil: none does.
 local function data_of(g)
   for _, node in ipairs(g:nodes()) do
@@ -22,7 +30,7 @@ local function data_of(g)
     local train, val = (told and splits or ""):match "^train (%d+) val (%d+)$"
     if train then
       local left = node.left_out:gsub(", such as .*", "")
-      return ("%s train, %s val, %d class%s%s"):format(train, val, node.classes, node.classes == 1 and "" or "es",
+      return ("%s train, %s val, %d %s%s"):format(train, val, node.classes, counted(g, node),
         left ~= "" and ", left out: " .. left or "")
     end
   end

@@ -8,6 +8,7 @@ local files = require "spcore.files"
 local graph = require "spcore.graph"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
+local options = require "spcore.options"
 local ranks = require "spcore.ranks"
 local sys = require "spcore.sys"
 
@@ -125,8 +126,8 @@ local function ready(self, weights)
     return g, self.shown
   end
   local o = self.graph._opt
-  g = graph { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed, capture = "off", run_ahead = 0,
-    shards = 1, prefetch = 1, workers = 1 }
+  g = graph(options.reading_of(o, { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed,
+    capture = "off", run_ahead = 0, shards = 1, prefetch = 1, workers = 1 }))
   self.small, self.shown = g, self.wire(g, weights)
   local put = self.shown.mask and put_masks or put_classes
   put(g, self.shown, self.dir)

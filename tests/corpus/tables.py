@@ -150,6 +150,15 @@ def leak_trains(c):
     c.run("run train_cls.lua --data d.csv --size 16 --batch 2 --steps 2 --augment none --pictures 0 --out r",
           says="2 files are both in training and in validation")
 
+@case
+def columns_train(c):
+    "a training reads by the columns that are given, and so do its pictures"
+    fill(c, rows("a,b,c", ["0,7", "1,8"] * 8), files=" ".join(f"in/{i}.png" for i in range(16)))
+    c.run("run train_cls.lua --data d.csv --columns file=a,label=b --size 16 --batch 2 --steps 2 --augment none --out r", says="accuracy",
+          lacks="no pictures")
+    assert b'"truth"' in c.read("r/samples/samples.json")
+
+
 # ---- where the files are ----
 
 
@@ -207,7 +216,7 @@ asks("case_of_list", "classes.txt in another case", rows("file,label", ["Cat", "
 for word in ["nan", "NA", "N/A", "None", "null", "?", "-"]:
     asks("missing_" + ("".join(x for x in word if x.isalnum()) or f"sign{ord(word)}"), f"a label {word}", rows("file,label", ["ant", word, "bee", "bee"]),
          f'the label is "{word}": that there is none, or the name of a class?', ["--missing skip", "--missing class"])
-asks("empty", "an empty label", rows("file,label", ["ant", "", "bee", "bee"]), "column 2 (label): it is empty", "--missing skip")
+asks("empty", "an empty label", rows("file,label", ["ant", "", "bee", "bee"]), "column 2 (label): it is empty", ["--missing skip", "--target labels"])
 reads("skipped", "... left out", rows("file,label", ["ant", "", "bee", "nan"]), n=2, options="--missing skip",
       says=["1 row without a value is left out, the first in line 3", "1 sample without a label is left out"])
 reads("missing_is_listed", "a class that is called none", rows("file,label", ["none", "ant", "none", "ant"]), classes="none ant",
@@ -226,6 +235,134 @@ reads("names_with_blanks", "names with blanks in them", rows("file,label", ["gol
 reads("names_with_commas", "names with commas in them", rows("file,label", ['"tench, Tinca tinca"', '"goldfish, Carassius auratus"'] * 2),
       classes=["goldfish, Carassius auratus", "tench, Tinca tinca"])
 reads("quoted_rows", "quotes around all fields", '"file","label"\n' + "".join(f'"in/{i}.png","{v}"\n' for i, v in enumerate(TWO)))
+
+# ---- several labels ----
+
+
+def labels(name, doc, table, counts, classes="ant bee cow", says=(), options="--target labels", figures=None, **how):
+    """counts: of each label; figures: (least, most, without one) of all samples."""
+    def f(c):
+        fill(c, table, **how)
+        r = c.json(f"data d.csv {options}")
+        assert r["target"] == "labels" and r["layout"] == "csv", r
+        assert r["class_names"] == (classes.split() if isinstance(classes, str) else list(classes)), r
+        assert [a + b for a, b in zip(r["counts"]["train"], r["counts"]["val"])] == list(counts), r
+        notes = "\n".join(r["notes"])
+        for word in [says] if isinstance(says, str) else says:
+            assert word in notes, f"notes lack '{word}': {notes}"
+        if figures:
+            t, v = r["figures"]["train"][0], r["figures"]["val"][0]
+            assert (min(t["least"], v["least"]), max(t["most"], v["most"]), t["none"] + v["none"]) == figures, r
+        c.run(f"data d.csv {options} --check", 0)
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+SETS = [["ant"], ["ant", "bee"], [], ["cow", "ant"]]
+
+
+def cells(form):
+    return rows("file,labels", [form(s) for s in SETS])
+
+
+labels("labels_bars", "labels with bars between", cells("|".join), [3, 1, 1], says="labels in a cell are separated by bars", figures=(0, 2, 1))
+labels("labels_semicolons", "... with semicolons", cells("; ".join), [3, 1, 1], says="separated by semicolons")
+labels("labels_commas", "... with commas", cells(lambda s: '"' + ",".join(s) + '"'), [3, 1, 1], says="separated by commas")
+labels("labels_blanks", "... with blanks", rows("file,labels", ["ant", "ant bee", "bee", "bee ant"]), [3, 3], classes="ant bee", says="separated by blanks")
+labels("labels_numbers", "numbers of classes with blanks between", rows("file,labels", ["0", "0 2", "1 2", "2"]), [2, 1, 3], classes="",
+       says="separated by blanks")
+labels("labels_python", "lists of Python", cells(lambda s: '"' + str(s) + '"'), [3, 1, 1], figures=(0, 2, 1))
+labels("labels_json", "lists of JSON", cells(lambda s: '"[' + ", ".join(f'""{w}""' for w in s) + ']"'), [3, 1, 1])
+labels("labels_vector", "vectors of 0 and 1", rows("file,labels", [f'"{v}"' for v in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 0, 0])]), [3, 1, 0], classes="",
+       says="cells are vectors of 0 and 1", figures=(0, 2, 1))
+labels("labels_vector_blanks", "... with blanks between", rows("file,labels", ["1 0 0", "1 1 0", "0 0 0", "1 0 0"]), [3, 1, 0], classes="")
+asks("labels_vector_of_two", "[1, 0] and [0, 1] alone", rows("file,labels", ['"[1, 0]"', '"[0, 1]"'] * 2),
+     "may be 0 and 1 for each class, or the classes by number", ["--set reader.cells=vector", "--set reader.cells=list"], options="--target labels")
+labels("labels_hot", "a column of 0 and 1 for each, found", rows("file,ant,bee,cow", ["1,0,0", "1,1,0", "0,0,0", "1,0,1"]), [3, 1, 1], options="",
+       says="a class each, 0 or 1, are: ant, bee, cow", figures=(0, 2, 1))
+labels("labels_hot_order", "... in the order of the columns", rows("file,zebra,ant", ["1.0,0.0", "1.0,1.0", "0.0,1.0", "0.0,1.0"]), [2, 3],
+       classes="zebra ant")
+labels("labels_hot_true", "... of True and False", rows("file,a,b", ["True,False", "True,True", "False,True", "False,False"]), [2, 2], classes="a b")
+labels("labels_hot_named", "... some of which are named", rows("file,ant,bee,cow", ["1,0,7", "1,1,8", "0,0,9", "1,0,9"]), [3, 1], classes="ant bee",
+       options="--target labels --columns ant,bee")
+asks("labels_hot_odd", "... with a cell that is neither", rows("file,ant,bee", ["1,0", "1,0.5", "0,0", "1,0"]), "d.csv line 3, column 3 (bee): it is neither 0 nor 1",
+     options="--target labels")
+labels("labels_rows", "a row for each label", "file,label\nin/0.png,ant\nin/0.png,bee\nin/1.png,ant\nin/2.png,cow\nin/3.png,ant\nin/1.png,ant\n", [3, 1, 1],
+       says="2 rows are of a file that an earlier row names: their labels are put together", figures=(1, 2, 0))
+labels("labels_skipped", "rows without a label are left out", cells("|".join), [3, 1, 1], options="--target labels --missing skip",
+       says="1 sample without a label is left out", figures=(1, 2, 0))
+labels("labels_none", "none and nan in a cell", rows("file,labels", ["ant|bee", "none", "nan", "bee"]), [1, 2], classes="ant bee", figures=(0, 2, 2),
+       says="2 samples have an empty cell, so none of the labels")
+labels("labels_listed", "classes.txt says the order", cells("|".join), [1, 3, 1, 0], classes="cow ant bee dog", more=[("classes.txt", "cow\nant\nbee\ndog\n")])
+labels("labels_names", "names with blanks, one a cell", rows("file,labels", ["red ant", "bee"] * 2), [2, 2], classes=["bee", "red ant"],
+       options="--target labels --set reader.cells=name")
+asks("labels_names_or", "... or several", rows("file,labels", ["red ant", "bee"] * 2), '"red ant" may be several labels or one name with blanks',
+     ["--set 'reader.label_separator= '", "--set reader.cells=name"], options="--target labels")
+asks("labels_two_signs", "two signs between labels", rows("file,labels", ["ant|bee;cow", "ant", "bee", "cow"]), "may be separated by '|' or by ';'",
+     "!--set 'reader.label_separator=|'", options="--target labels")
+asks("labels_case", "labels that differ by case", rows("file,labels", ["Ant|bee", "ant", "bee", "bee"]), "by case, blanks or accents alone",
+     "--set reader.label_case=ignore", options="--target labels")
+asks("labels_folders", "folders of classes", "", 'target = "labels" reads a .csv file', options="--target labels", path="f",
+     files="f/ant/0.png f/bee/0.png", at="notes.txt")
+
+# ---- numbers ----
+
+
+def numbers(name, doc, table, columns, most, says=(), lacks="left out", options="--target numbers", n=4, **how):
+    """most: the largest of each column."""
+    def f(c):
+        fill(c, table, **how)
+        r = c.json(f"data d.csv {options}")
+        assert r["target"] == "numbers" and r["class_names"] == columns.split() and r["classes"] == len(columns.split()), r
+        assert sum(r["samples"].values()) == n, r
+        found = [max(a["most"], b["most"]) for a, b in zip(r["figures"]["train"], r["figures"]["val"])]
+        assert np_close(found, most), (found, most)
+        notes = "\n".join(r["notes"])
+        for word in [says] if isinstance(says, str) else says:
+            assert word in notes, f"notes lack '{word}': {notes}"
+        assert lacks not in notes, notes
+        c.run(f"data d.csv {options} --check", 0)
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+def np_close(a, b):
+    return len(a) == len(b) and all(abs(x - y) <= 1e-6 * max(abs(x), abs(y)) for x, y in zip(a, b))
+
+
+numbers("numbers_one", "one column, found", rows("file,age", ["1.5", "2", "-3", "1e1"]), "age", [10], options="")
+numbers("numbers_label", "the column of labels", rows("file,note,label", ["9,1.5", "8,2", "7,3", "6,4"]), "label", [4], options="--target numbers",
+        says="1 column of 3 is not read: note")
+numbers("numbers_four", "all columns of numbers, found", rows("file,x,y,w,h", ["1,2,3,4.5", "5,6,7,8", "1,1,1,1", "2,2,2,2"]), "x y w h", [5, 6, 7, 8], options="",
+        says="numbers are: x, y, w, h")
+numbers("numbers_beside_text", "columns of words beside numbers", rows("file,who,age", ["a,1", "b,2", "c,3", "d,4"]), "age", [4], says="1 column of 3 is not read: who")
+numbers("numbers_named", "columns that are named, in their order", rows("file,x,y,w", ["1,2,3", "5,6,7", "1,1,1", "2,2,2"]), "w x", [7, 5],
+        options="--target numbers --columns w,x")
+numbers("numbers_pandas", "the index of pandas is none", ",file,age\n0,in/0.png,5\n1,in/1.png,6\n2,in/2.png,7\n3,in/3.png,8\n", "age", [8])
+numbers("numbers_german", "decimal commas between semicolons", rows("file;age", ["1,5", "2,25", "3", "4,125"], sep=";"), "age", [4.125],
+        says=["numbers have a decimal comma", "semicolons"])
+numbers("numbers_quoted_comma", "decimal commas in quotes", rows("file,age", ['"1,5"', '"2,25"', '"3,0"', '"4,5"']), "age", [4.5], says="decimal comma")
+numbers("numbers_constant", "a column that is the same throughout", rows("file,a,b", ["1,7", "2,7", "3,7", "4,7"]), "a b", [4, 7],
+        says="column b is 7 in all rows of d.csv, from line 2 on: nothing can be learned from it")
+for word, says in [("nan", "is no number"), ("", "is no number"), ("NA", "is no number"), ("inf", "is no finite number"), ("-Infinity", "is no finite number")]:
+    asks("numbers_" + (word.strip("-") or "empty"), f"a cell '{word}'", rows("file,age", ["1.5", word, "2", "3"]),
+         ["d.csv line 3, column 2 (age): ", says], "--missing skip", options="--target numbers")
+for i, (word, says) in enumerate([("12 kg", "has a unit behind the number"), ("5%", "has a unit behind the number"), ("$3", "has a unit in front"),
+                                  ('"1,234.5"', "has thousands separators"), ("1 234", "has thousands separators"), ("1'234", "has thousands separators"),
+                                  ('"1,234,567"', "has thousands separators"), ("12e", "has a unit behind"), ("1e99", "is too large for a 32-bit number"),
+                                  ("0x10", "has a unit behind"), ("abc", "is no number"), ("1.2.3", "is no number"), ("--5", "is no number"),
+                                  ("\u0661\u0662", "is no number"), ("1\u00a0234", "has thousands separators")]):
+    asks(f"numbers_odd_{i}", f"a cell {word}", rows("file,age", ["1.5", word, "2", "3"]), ["d.csv line 3, column 2 (age): ", says], options="--target numbers")
+asks("numbers_three_digits", "1,234 may be two numbers", rows("file;age", ["1,234", "2", "3", "4"], sep=";"),
+     "may be a thousand and more, or a number with a decimal comma", "--set reader.decimal=comma", options="--target numbers")
+asks("numbers_comma_then_point", "both signs of a fraction", rows("file;age", ["1,5", "2.5", "3", "4"], sep=";"), "has a point, and numbers have a decimal comma",
+     options="--target numbers")
+asks("numbers_point_then_comma", "... the other way", rows("file;age", ["1.5", "2,5", "3", "4"], sep=";"), "has a decimal comma, and numbers before it a point",
+     options="--target numbers")
+asks("numbers_twice", "a file with two numbers", rows("file,age", ["1.5", "2", "3", "4"]) + "in/0.png,9\n", "has other numbers in d.csv line 6 than in line 2",
+     ["--repeats once", "--repeats keep"], options="--target numbers")
+asks("numbers_no_columns", "no column of numbers", rows("file,a,b", ["x,y"] * 4), "no column 'label'; for target = \"numbers\"", options="--target numbers")
+
 
 if __name__ == "__main__":
     main()

@@ -74,8 +74,10 @@ int rd_csv_take_value(rd_csv *j, rd_sample *s, int *skip) {
   char where[4400];
   if (!*text && one) {
     if (j->l->p->csv.missing == RD_MISSING_SKIP) return *skip = 1, SP_OK;
-    return rd_csv_complain(j, column, "it is empty",
-                           "write the name or the number of a class, or `missing = \"skip\"` leaves such rows out");
+    return rd_csv_complain(
+        j, column, "it is empty",
+        "write the name or the number of a class, or `missing = \"skip\"` leaves such rows out, or with "
+        "`target = \"labels\"` it has none of several labels");
   }
   place_of(j, column, where);
   int rc = rd_add_word(one ? &j->labels : &j->cells, text, strlen(text), where, &s->label);
@@ -395,15 +397,11 @@ static void assign(cells *c) {
   }
   t->n = to;
   memcpy(t->ends, ends, sizeof ends);
-  if (none)
-    rd_note(l,
-            skip ? "%zu sample%s without a label left out"
-                 : "%zu sample%s an empty cell, so none of the labels; "
-                   "`missing = \"skip\"` leaves such out",
-            none,
-            none == 1 ? skip ? " is" : " has"
-            : skip    ? "s are"
-                      : "s have");
+  if (none && skip)
+    rd_note(l, "%zu sample%s without a label %s left out", none, none == 1 ? "" : "s", none == 1 ? "is" : "are");
+  else if (none)
+    rd_note(l, "%zu sample%s an empty cell, so none of the labels; `missing = \"skip\"` leaves such out", none,
+            none == 1 ? " has" : "s have");
 }
 
 static int number_cells(rd_csv *j) {
@@ -415,7 +413,7 @@ static int number_cells(rd_csv *j) {
   if (!rc && !j->is_hot) rc = find_vectors(&c);
   if (!rc && c.vector) rc = know_vector(&c);
   for (size_t i = 0; !rc && i < c.n; i++) rc = split_text(&c, i);
-  if (!rc) rc = join_rows(&c);
+  if (!rc && j->l->p->csv.repeats == RD_REPEATS_ASK) rc = join_rows(&c);
   if (!rc && !j->labels.words.names.n)
     rc = j->l->ctx->host->fail(j->l->ctx, SP_E_DATA, "%s: no row has a label", j->files[0]);
   if (!rc) rc = rd_number_words(j->l, j->dirs[0], &j->labels, NULL);

@@ -22,10 +22,10 @@ static const char *const files[] = {
 static const char *const ids[] = {"id",     "imageid", "imgid", "photoid", "pictureid", "imageindex",
                                   "fileid", "name",    "key",   "uid",     "uuid",      NULL};
 static const char *const labels[] = {
-    "label",        "labels",     "class",     "classes",     "classname",     "classid",  "classlabel",
-    "classnames",   "labelname",  "labelid",   "target",      "targets",       "category", "categoryid",
-    "categoryname", "categories", "diagnosis", "dx",          "tag",           "tags",     "species",
-    "breed",        "y",          "gt",        "groundtruth", "findinglabels", NULL};
+    "label",         "labels",  "class",  "classes", "classname", "classid",    "classlabel",   "classnames",
+    "labelname",     "labelid", "target", "targets", "category",  "categoryid", "categoryname", "categories",
+    "diagnosis",     "dx",      "tag",    "tags",    "species",   "breed",      "gt",           "groundtruth",
+    "findinglabels", NULL};
 static const char *const masks[] = {"mask",         "masks",        "maskpath",         "maskfile",         "maskname",
                                     "maskfilename", "segmentation", "segmentationpath", "segmentationfile", "seg",
                                     "labelpath",    "labelfile",    "annotationpath",   "annotationfile",   NULL};

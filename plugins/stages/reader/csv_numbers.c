@@ -45,20 +45,28 @@ static int wrong(rd_csv *j, int column, const char *text, const char *what, cons
   return rc;
 }
 
+/* A quote or a blank of any kind between digits. */
+static int has_gap(const char *text) {
+  size_t n = strlen(text);
+  for (size_t i = 1; i < n; i++) {
+    size_t blank = text[i] == '\'' ? 1 : text_blank(text + i, n - i);
+    if (blank && isdigit((unsigned char)text[i - 1]) && isdigit((unsigned char)text[i + blank])) return 1;
+  }
+  return 0;
+}
+
 /* What a cell that is no number may be. */
 static int no_number(rd_csv *j, int column, const char *text) {
   const char *p = text + (*text == '-' || *text == '+');
   size_t n = strspn(p, "0123456789.,");
   if (!strncasecmp(p, "inf", 3))
     return wrong(j, column, text, "is no finite number", "correct it, or `missing = \"skip\"` leaves such rows out");
-  if (strchr(text, '\'') ||
-      (strchr(text, ' ') && isdigit((unsigned char)text[strlen(text) - 1]) && isdigit((unsigned char)*p)))
-    return wrong(j, column, text, "has thousands separators", "write 1234.5");
+  if (has_gap(text)) return wrong(j, column, text, "has thousands separators", "write 1234.5");
   if (n && p[n])
     return wrong(j, column, text, "has a unit behind the number",
                  "write the number alone, and the unit in the name of the column");
   if (n) return wrong(j, column, text, "is no number", "write 1234.5, without anything between thousands");
-  if (*p && strspn(p + 1, "0123456789.,") + 1 == strlen(p))
+  if (*p && !strchr("+-.", *p) && strspn(p + 1, "0123456789.,") + 1 == strlen(p))
     return wrong(j, column, text, "has a unit in front of the number",
                  "write the number alone, and the unit in the name of the column");
   return wrong(j, column, text, "is no number", "say which columns are numbers: `columns = \"NAME,NAME\"`");

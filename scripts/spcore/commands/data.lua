@@ -37,8 +37,7 @@ local SIZE <const> = 64 -- pixels of a side of what is read: masks are counted a
 
 -- A reader of that split, in a graph of its own.
 local function open(split, target, more)
-  local how = { device = "cpu", workers = opt.workers > 0 and opt.workers or nil, orient = opt.orient }
-  for _, name in ipairs(options.reading) do how[name] = opt[name] end
+  local how = options.reading_of(opt, { device = "cpu", workers = opt.workers > 0 and opt.workers or nil })
   local g = sp.graph(how)
   local t = {
     path = dir, split = split, target = target, classes = opt.classes, val_path = opt.val ~= "" and opt.val or nil, size = SIZE,
