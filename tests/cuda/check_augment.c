@@ -30,6 +30,9 @@ static const struct aug_case {
     {"affine", "{ translate = { 0.5, 0.1 }, mode = \"bilinear\", center = { 3, 40 }, probability = 0.5 }"},
     {"perspective", "{ probability = 1, mask_fill = 3 }"},
     {"perspective", "{ distortion = 1, mode = \"nearest\", fill = 100.5, always = true }"},
+    {"erase", "{ probability = 0.8, value = 9 }"},
+    {"erase", "{ size = { 9, 6 }, value = 100.5, masks = true, mask_fill = 3, same_on_batch = true }"},
+    {"erase", "{ probability = 1, scale = 0.5, ratio = { 0.5, 2 }, value = 100, noise = 80, always = true }"},
     {"resize", "{ size = { 67, 80 } }"},
     {"resize", "{ size = { 70, 7 } }"},
     {"resize", "{ size = { 5, 91 } }"},
@@ -433,6 +436,13 @@ START_TEST(perspective_given) {
 }
 END_TEST
 
+START_TEST(bad_erased) {
+  static const int32_t boxes[] = {0, 0, 16, 16, 9, 0, 8, 1, -1, 0, 1, 1};
+  bad_values("erase", "{}", SP_I32, 4, boxes,
+             "sample 1: a box on 'boxes' is not inside of the image: 17, where 16 is the bound");
+}
+END_TEST
+
 START_TEST(bad_flips) {
   static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
   bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");
@@ -628,6 +638,7 @@ int main(void) {
   tcase_add_test(c, affine_given);
   tcase_add_test(c, bad_corners);
   tcase_add_test(c, perspective_given);
+  tcase_add_test(c, bad_erased);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, given_factors);

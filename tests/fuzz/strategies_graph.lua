@@ -152,6 +152,7 @@ local augments = {
   { "batch_rotate", { degrees = "20" } },
   { "affine", { degrees = "20", scale = "{ 0.7, 1.3 }", shear = "10" } },
   { "perspective", { distortion = "0.7" } },
+  { "erase", { noise = "1" } },
   { "blur", { kernel = "3" } },
   { "color_jitter", { brightness = "0.4", contrast = "0.3", hue = "0.1" } },
   { "resize", { size = true } },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""affine and perspective against torchvision, with exchanged parameters: nearest pixels and masks have equal bits, bilinear
+"""affine, perspective and erase against torchvision, with exchanged parameters: nearest pixels and masks have equal bits, bilinear
 bytes are 1 apart at most. What they draw, against torchvision's own draws.
 """
 import itertools
@@ -119,5 +119,34 @@ for h, w, d in ((60, 90, 0.5), (7, 11, 0.66)):
     theirs = np.array([T.RandomPerspective.get_params(w, h, d)[1] for _ in range(n)]).reshape(n, 8)
     ours = Stage("perspective", {"distortion": d, "probability": 1}, [[np.zeros((n, 1, h, w), np.uint8)], None, None])
     alike(f"perspective draws, {h} x {w}", ours.forward()["corners"], theirs)
+
+# ---- erase ----
+for (n, c, h, w), dtype, order in itertools.product(SIZES, (np.uint8, np.float32), (ROW_MAJOR, CHANNELS_LAST)):
+    x, m = images(n, c, h, w, dtype), rng.integers(0, 256, (n, h, w)).astype(np.uint8)
+    side = np.stack([rng.integers(0, h + 1, n), rng.integers(0, w + 1, n)], 1)
+    corner = np.stack([rng.integers(0, h - side[:, 0] + 1), rng.integers(0, w - side[:, 1] + 1)], 1)
+    box, value = np.concatenate([corner, side], 1).astype(np.int32), [float(v) for v in rng.integers(0, 256, c)]
+    out = Stage("erase", {"value": value}, [[x], [m], box], order=order).forward()
+    v = torch.tensor(value)[:, None, None].to(torch.tensor(x).dtype)
+    want = torch.stack([F.erase(torch.tensor(x[i]), *(int(e) for e in box[i]), v) for i in range(n)])
+    name = f"erase {n} x {c} x {h} x {w} {np.dtype(dtype).name}{' channels last' if order else ''}"
+    r.same(name, out["images"], want.numpy())
+    r.same(f"{name}, mask", out["masks"], m)
+
+for (h, w), scale, ratio in (((60, 90), (0.02, 0.33), (0.3, 3.3)), ((100, 30), (0.1, 0.9), (0.2, 1.0))):
+    n = 10000
+    torch.manual_seed(7)
+    image = torch.zeros(1, h, w)
+    theirs = np.array([T.RandomErasing.get_params(image, scale, ratio, [0.0])[:4] for _ in range(n)])
+    theirs[(theirs[:, 2] == h) & (theirs[:, 3] == w)] = 0  # nothing is erased
+    ours = Stage("erase", {"scale": list(scale), "ratio": list(ratio), "probability": 1},
+                 [[np.zeros((n, 1, h, w), np.uint8)], None, None]).forward()["boxes"]
+    alike(f"erase draws, {h} x {w}", *(np.column_stack([b, b[:, 2] * b[:, 3]]) for b in (ours, theirs)))
+half = Stage("erase", {}, [[np.zeros((10000, 1, 20, 20), np.uint8)], None, None]).forward()["boxes"][:, 2] > 0
+r.true("erase: half of the samples", abs(half.mean() - 0.5) < 0.02, f"{half.mean()}")
+
+out = Stage("erase", {"noise": 1, "probability": 1, "scale": 0.9, "ratio": 1}, [[np.zeros((40, 3, 64, 64), np.float32)], None, None])
+noise = out.forward()["images"]
+alike("erase noise", noise[noise != 0][:100000, None], np.random.default_rng(1).normal(size=(100000, 1)))
 
 r.exit()

@@ -10,6 +10,7 @@ local walk = {}
 -- What changes nothing where nothing is trained.
 local by_chance = {
   flip = true, color_jitter = true, blur = true, batch_rotate = true, affine = true, perspective = true,
+  erase = true,
 }
 
 -- ---- what is done to images before the network ----

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ * erase_cpu.c - the stage `erase` on the CPU. */
+#include "../../kits/aug/cpu.h"
+#include "erase.h"
+
+#include <string.h>
+
+enum { BLOCK = 256 };
+
+typedef struct erase_call {
+  erase_how how;
+  aug_dice dice;
+  const erase_box *boxes;
+} erase_call;
+
+/* ---- noise ---- */
+typedef struct words {
+  uint32_t v[4][BLOCK / 4];
+} words;
+
+AUG_VEC static void normals(float *restrict y, const words *restrict w, int32_t quads, float value, float by) {
+  for (int32_t i = 0; i < quads; i++) {
+    float a, b, c, d;
+    aug_normal(w->v[0][i], w->v[1][i], &a, &b);
+    aug_normal(w->v[2][i], w->v[3][i], &c, &d);
+    y[4 * i] = value + a * by;
+    y[4 * i + 1] = value + b * by;
+    y[4 * i + 2] = value + c * by;
+    y[4 * i + 3] = value + d * by;
+  }
+}
+
+static inline uint8_t to_byte(float v) {
+  v = v > 0.0f ? v : 0.0f;
+  return (uint8_t)rintf(v < 255.0f ? v : 255.0f);
+}
+
+static void noise_row(const erase_call *c, const aug_part *part, const erase_box *b, int64_t channel, int32_t y,
+                      void *row) {
+  const aug_job *j = part->job;
+  int32_t first = b->left / 4, end = (b->left + b->w + 3) / 4, k = j->pix > 1 ? (int32_t)channel : 0;
+  words w;
+  float v[BLOCK];
+  for (int32_t quad = first; quad < end; quad += BLOCK / 4) {
+    int32_t n = end - quad < BLOCK / 4 ? end - quad : BLOCK / 4;
+    for (int32_t i = 0; i < n; i++) {
+      sp_rng4 r = erase_words(&c->dice, part->sample, channel, y, quad + i, j->w);
+      for (int e = 0; e < 4; e++) w.v[e][i] = r.v[e];
+    }
+    normals(v, &w, n, c->how.value[channel % c->how.values], c->how.noise);
+    int32_t from = b->left > 4 * quad ? b->left : 4 * quad;
+    int32_t to = b->left + b->w < 4 * (quad + n) ? b->left + b->w : 4 * (quad + n);
+    for (int32_t x = from; x < to; x++)
+      if (j->dtype == SP_U8) ((uint8_t *)row)[(int64_t)x * j->pix + k] = to_byte(v[x - 4 * quad]);
+      else ((float *)row)[(int64_t)x * j->pix + k] = v[x - 4 * quad];
+  }
+}
+
+/* ---- one value ---- */
+#define FILL(type, v)                                              \
+  {                                                                \
+    type *at = (type *)row + (int64_t)b->left * j->pix, one = (v); \
+    for (int64_t i = 0; i < n; i++) at[i] = one;                   \
+  }
+#define FILL_PIXELS(type, v)                                                                    \
+  {                                                                                             \
+    type *at = (type *)row + (int64_t)b->left * j->pix;                                         \
+    for (int32_t x = 0; x < b->w; x++)                                                          \
+      for (int k = 0, c = 0; k < j->pix; k++, c = c + 1 < how->values ? c + 1 : 0) *at++ = (v); \
+  }
+
+static void value_row(const erase_how *how, const aug_job *j, const erase_box *b, int64_t plane, void *row) {
+  int64_t n = (int64_t)b->w * j->pix;
+  float of_plane = how->value[plane % how->values];
+  if (j->mask && j->dtype == SP_I64) FILL(int64_t, how->mask_fill)
+  else if (j->mask && j->dtype == SP_I32) FILL(int32_t, how->mask_fill)
+  else if (j->mask) memset((uint8_t *)row + b->left, how->mask_fill, (size_t)n);
+  else if (j->pix > 1 && how->values > 1 && j->dtype == SP_U8) FILL_PIXELS(uint8_t, to_byte(how->value[c]))
+  else if (j->pix > 1 && how->values > 1) FILL_PIXELS(float, how->value[c])
+  else if (j->dtype == SP_U8) memset((uint8_t *)row + (int64_t)b->left * j->pix, to_byte(of_plane), (size_t)n);
+  else FILL(float, of_plane)
+}
+
+static int rows(const void *arg, const aug_part *part, int worker) {
+  const erase_call *c = arg;
+  const aug_job *j = part->job;
+  const erase_box *b = &c->boxes[part->sample];
+  size_t bytes = aug_element(j->dtype);
+  int32_t from = part->from > b->top ? part->from : b->top, to = part->to < b->top + b->h ? part->to : b->top + b->h;
+  (void)worker;
+  for (int64_t plane = 0; plane < j->planes; plane++) {
+    memcpy(aug_out_row(j, part->sample, plane, part->from, bytes),
+           aug_in_row(j, part->sample, plane, part->from, bytes),
+           (size_t)(part->to - part->from) * (size_t)j->w * (size_t)j->pix * bytes);
+    if (!b->w || (j->mask && !c->how.masks)) continue;
+    for (int32_t y = from; y < to; y++) {
+      void *row = aug_out_row(j, part->sample, plane, y, bytes);
+      if (j->mask || c->how.noise == 0.0f) value_row(&c->how, j, b, plane, row);
+      else
+        for (int64_t k = 0; k < j->pix; k++) noise_row(c, part, b, j->pix > 1 ? k : plane, y, row);
+    }
+  }
+  return SP_OK;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const erase_params *p = self;
+  aug_jobs jobs;
+  aug_jobs_of(io, &jobs);
+  int rc;
+  const erase_box *given = aug_given(ctx, io, "boxes", &rc);
+  if (rc) return rc;
+  if ((rc = erase_check_ids(ctx, p, io))) return rc;
+  erase_box *boxes = io->scratch, *told = io->out[AUG_DRAWN].t->data;
+  int64_t *status = io->out[AUG_STATUS].t->data, value, limit;
+  erase_range range = erase_range_of(p, jobs.job[0].h, jobs.job[0].w);
+  erase_call c = {erase_how_of(p), aug_dice_of(io, &p->draws), boxes};
+  memset(status, 0, 4 * sizeof *status);
+  for (int64_t i = 0; i < jobs.n; i++) {
+    boxes[i] = given ? given[i] : erase_draw(&c.dice, i, &range);
+    if (told) told[i] = boxes[i];
+    if (!given || !erase_bad(&range, &boxes[i], &value, &limit)) continue;
+    aug_note(status, 1, io->ids ? (int64_t)io->ids[i] : i, value, limit);
+    boxes[i] = (erase_box){0, 0, 0, 0};
+  }
+  return aug_rows(ctx, &jobs, rows, &c);
+}
+
+AUG_CPU_STAGE(erase, "erase", ERASE_DOC, SP_STAGE_STOCHASTIC, .status_doc = ERASE_STATUS_DOC,
+              .create = stateless_create, .destroy = stateless_destroy, .plan = erase_plan, .forward = forward);
