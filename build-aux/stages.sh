@@ -191,10 +191,15 @@ stage() {
   name=$1 dir=$stages/$1
   case $name in [!a-z]* | *[!a-z0-9_]*) die "the name '$name' is not [a-z][a-z0-9_]*" ;; esac
   case " $known " in *" $name "*) die "stage '$name' is there twice" ;; esac
-  [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
   known="$known $name"
   shift
   take_words "stage '$name'" "$dir" "$@"
+  if [ -n "$module" ] && [ ! -d "$dir" ]; then # the module's own files have it
+    eval "stages_of_$module=\"\$stages_of_$module $name\" cuda_stages_of_$module=\"\$cuda_stages_of_$module $name\""
+    test_rules
+    return
+  fi
+  [ -f "$dir/$name.c" ] || [ -n "$(files "$dir" '*.c')" ] || die "stage '$name': there is no file $dir/$name.c"
   take_sources
   echo
   echo "# ---- $name ----"
@@ -230,8 +235,10 @@ module_rules() {
   for list_of in c both cuda_c cu other; do eval "$list_of=\"\$$list_of \$${list_of}_of_$name\""; done
   eval "in_it=\$stages_of_$name in_cuda=\$cuda_stages_of_$name"
   [ -n "$in_it" ] || die "module '$name': no stage is in it"
+  [ -f "$dir/${name}_cuda.c" ] || in_cuda=''
   echo
   echo "# ---- module $name ----"
+  rule "EXTRA_DIST +=" $(files "$dir" '*.h' '*.cuh')
   [ -z "$condition" ] || echo "if $condition"
   cpu_rules
   links plugin_links "$name" '' $in_it
@@ -244,6 +251,7 @@ module_rules() {
   echo "if HAVE_EMU_KERNELS"
   links emu_links "${name}_cuda" _cuda $in_cuda
   echo "endif"
+  kernels "$dir"
 }
 
 # shellcheck disable=SC2086

@@ -57,6 +57,24 @@ static const struct aug_case {
     {"blur", "{ kernel = 3, sigma = 1 }"},
     {"blur", "{ kernel = { 17, 11 }, sigma = { 0.5, 8 } }"},
     {"blur", "{ kernel = { 1, 7 } }"},
+    {"solarize", "{ threshold = { 0, 1 } }"},
+    {"posterize", "{ bits = { 0, 8 }, p = 1 }"},
+    {"invert", "{}"},
+    {"gamma", "{ gamma = { 0.2, 4 }, gain = 1.1, p = 1 }"},
+    {"autocontrast", "{ p = 0.8 }"},
+    {"equalize", "{ p = 0.8 }"},
+    {"grey", "{ p = 0.7 }"},
+    {"channel_drop", "{ p = 1, fill = 0.25, always = true }"},
+    {"sharpness", "{ factor = { 0, 9 }, p = 1 }"},
+    {"gaussian_noise", "{ sigma = { 0, 0.5 }, mean = 0.1 }"},
+    {"gaussian_noise", "{ sigma = 0.5, clip = false, same_on_batch = true }"},
+    {"jpeg_noise", "{ quality = { 1, 100 } }"},
+    {"jpeg_noise", "{ quality = 50, p = 0.5, always = true }"},
+    {"rand_augment", "{ num_ops = 1, magnitude = 30, fill = 0.5 }"},
+    {"rand_augment", "{ num_ops = 2, mask_fill = 7 }"},
+    {"rand_augment", "{ num_ops = 5, magnitude = 20 }"},
+    {"trivial_augment", "{ same_on_batch = true }"},
+    {"trivial_augment", "{ num_magnitude_bins = 11, fill = 1, always = true }"},
     {"normalize", "{ mean = 0.45, std = 0.22 }"},
     {"augment", "{}"},
     {"augment", "{ crop = { 13, 10 }, mode = \"roi_align\", degrees = 45 }"},
@@ -67,16 +85,39 @@ static const struct aug_case {
 
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}, {1, 3, 40, 300}};
 
+/* Stages whose float images have values of 0..1 alone, and those whose images have three channels, or one. */
+static const char *const toned[] = {"solarize",  "posterize",      "invert",     "gamma",        "autocontrast",
+                                    "equalize",  "grey",           "channel_drop", "sharpness",  "gaussian_noise",
+                                    "jpeg_noise", "rand_augment", "trivial_augment", NULL},
+                  *const coloured[] = {"color_jitter", "grey", "jpeg_noise", "rand_augment", "trivial_augment", NULL};
+
+static bool one_of(const char *const *list, const char *stage) {
+  for (; *list; list++)
+    if (!strcmp(*list, stage)) return true;
+  return false;
+}
+
+/* The bytes as floats. */
+static void units(twin *w, const int64_t *size, int order, const uint8_t *bytes) {
+  int64_t n = size[0] * size[1] * size[2] * size[3];
+  float *v = malloc((size_t)n * sizeof *v);
+  ck_assert(v != NULL);
+  for (int64_t i = 0; i < n; i++) v[i] = (float)bytes[i] / 255 + (float)(i % 7 - 3) / 2000;
+  twin_input(w, 0, SP_F32, 4, size, order, v);
+  free(v);
+}
+
 /* Masks go in after the images, so that both lists have two tensors. */
 static void inputs(twin *w, const int64_t *size, int dtype, int order) {
   int64_t n = size[0] * size[1] * size[2] * size[3], mask[3] = {size[0], size[2], size[3]};
-  int64_t other[4] = {size[0], 1, size[2], size[3]};
+  int64_t other[4] = {size[0], strcmp(w->stage, "channel_drop") ? 1 : size[1], size[2], size[3]};
   uint8_t *bytes = malloc((size_t)n);
   int64_t *labels = malloc((size_t)(mask[0] * mask[1] * mask[2]) * sizeof *labels);
   ck_assert(bytes && labels);
   for (int64_t i = 0; i < n; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 13);
   for (int64_t i = 0; i < mask[0] * mask[1] * mask[2]; i++) labels[i] = (i * 48271 >> 4) - 1000;
   if (dtype == SP_U8) twin_input(w, 0, SP_U8, 4, size, order, bytes);
+  else if (one_of(toned, w->stage)) units(w, size, order, bytes);
   else twin_floats(w, 0, 4, size, order, 0, 1);
   twin_input(w, 0, SP_U8, 4, other, SP_ROW_MAJOR, bytes);
   if (spt_ports(w->a, SPT_IN) > 1) {
@@ -93,7 +134,8 @@ static void one(const struct aug_case *c, const int64_t *size, int dtype, int or
   snprintf(name, sizeof name, "%s", c->params);
   twin_open(&w, c->stage, name, c->params, SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
   int64_t own[4] = {size[0], size[1], size[2], size[3]};
-  if (!strcmp(c->stage, "color_jitter") && own[1] == 4) own[1] = 3; /* colours have three */
+  if (one_of(toned, c->stage)) w.least = 0;
+  if (own[1] == 4 && one_of(coloured, c->stage)) own[1] = 3;
   inputs(&w, own, dtype, order);
   twin_plan(&w, training);
   twin_forward(&w, 0);
@@ -457,6 +499,29 @@ START_TEST(bad_factors) {
 }
 END_TEST
 
+static void bad_range(float value, const char *words) {
+  static const float changes[] = {0, 0, 1, 1};
+  int64_t shape[4] = {2, 3, 5, 7}, rows[2] = {2, 2};
+  float x[2 * 3 * 5 * 7];
+  for (size_t i = 0; i < SP_ARRAY(x); i++) x[i] = i == 150 ? value : 0.5f;
+  spt *t = spt_new_on("cuda", "invert", "{}", 1);
+  ck_assert_int_eq(spt_input_of(t, 0, SP_F32, 4, shape, SP_ROW_MAJOR, x), 0);
+  ck_assert_int_eq(spt_input_of(t, 2, SP_F32, 2, rows, SP_ROW_MAJOR, changes), 0);
+  ck_assert_msg(!spt_plan(t, 1), "%s", spt_error(t));
+  int status = spt_forward(t, 0);
+  ck_assert_msg(words ? status && strstr(spt_error(t), words) : !status, "%g: %s", (double)value, spt_error(t));
+  spt_free(t);
+}
+
+START_TEST(bad_changes) {
+  static const float changes[] = {1, 0.5f, 0, 0, 1, 1.5f};
+  bad_values("solarize", "{}", SP_F32, 2, changes, "sample 2: number 2 of its 2 on 'changes' is bad");
+  bad_range(200.5f, "sample 1: a float image has a value that is 201, rounded away from 0, where 0..1 is expected");
+  bad_range(-1.9f, "sample 1: a float image has a value that is -2, rounded away from 0");
+  bad_range(1.0000002f, NULL);
+}
+END_TEST
+
 /* Factors that are given: the kernel cannot know beforehand whether a mean is needed. Images for one block and for many,
  * and such as are too large for shared memory: the last ones as bytes too. */
 START_TEST(given_factors) {
@@ -641,6 +706,7 @@ int main(void) {
   tcase_add_test(c, bad_erased);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
+  tcase_add_test(c, bad_changes);
   tcase_add_test(c, given_factors);
   tcase_add_test(c, huge_factors);
   tcase_add_loop_test(c, odd_colours, 0, 5);

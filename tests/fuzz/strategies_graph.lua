@@ -155,6 +155,7 @@ local augments = {
   { "erase", { noise = "1" } },
   { "blur", { kernel = "3" } },
   { "color_jitter", { brightness = "0.4", contrast = "0.3", hue = "0.1" } },
+  { "channel_drop", { p = "0.5" } },
   { "resize", { size = true } },
   { "batch_crop", { size = true } },
   { "batch_resized_crop", { size = true, scale = "{ 0.3, 1 }" } },

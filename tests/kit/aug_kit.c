@@ -183,7 +183,7 @@ void kit_by_id(const char *stage, const char *params) {
                            (size_t)(n * all.columns[i]) * sizeof(float));
         run_free(&few);
       }
-      if (all.ports) {
+      if (all.ports && strcmp(stage, "gaussian_noise")) { /* with another id comes other noise */
         run again = run_of(stage, params, dtypes[d], orders[o], 0, 65, 2, &all);
         ck_assert_msg(!memcmp(again.image, all.image, 65 * all.each), "%s %s: what was drawn gives another image",
                       stage, params);

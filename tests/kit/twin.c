@@ -36,7 +36,7 @@ static size_t bytes_of(const spt *t, int what, int port, int item) {
 
 /* ---- making ---- */
 void twin_open(twin *w, const char *stage, const char *name, const char *params, int precision, twin_limits limits) {
-  *w = (twin){.stage = stage, .name = name, .how = "", .precision = precision, .limits = limits, .seed = 1};
+  *w = (twin){.stage = stage, .name = name, .how = "", .precision = precision, .limits = limits, .seed = 1, .least = -0.9f};
   w->a = spt_new_on("cpu", stage, params, twin_threads);
   w->b = spt_new_on(twin_device, stage, params, twin_threads);
   ck_assert(w->a && w->b);
@@ -295,7 +295,7 @@ void twin_repeat(twin *w, bool backward) {
     put_back(w, before);
     run_b(w, backward);
     same_bits(w, after, "when captured");
-    twin_set_all(w, SPT_IN, -0.9f, 0.9f);
+    twin_set_all(w, SPT_IN, w->least, 0.9f);
     spt_set_live(w->b, 0, 0.375f);
     spt_set_capture(w->b, SPT_REPLAY);
     put_back(w, before);

@@ -26,6 +26,7 @@ typedef struct twin {
   twin_limits limits;
   double forward, gradient, rms; /* largest errors so far; rms of gradients */
   uint64_t seed;                 /* of the values: every call that draws takes the next */
+  float least;                   /* of the values that twin_repeat() puts in */
 } twin;
 
 extern const char *twin_device; /* "cuda" */

@@ -11,6 +11,9 @@ local walk = {}
 local by_chance = {
   flip = true, color_jitter = true, blur = true, batch_rotate = true, affine = true, perspective = true,
   erase = true,
+  solarize = true, posterize = true, invert = true, gamma = true, autocontrast = true, equalize = true, grey = true,
+  channel_drop = true, sharpness = true, gaussian_noise = true, jpeg_noise = true, rand_augment = true,
+  trivial_augment = true,
 }
 
 -- ---- what is done to images before the network ----

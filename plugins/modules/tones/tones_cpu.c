@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT
+ * tones_cpu.c - the stages of the module `tones` on the CPU: for each step the whole batch is looked at, where some
+ * sample needs it, and then changed, row by row. Several steps take turns between the output and a copy of it.
+ */
+#include "tones_cpu.h"
+#include "tones_types.h"
+
+#include <string.h>
+
+typedef struct tones_call {
+  const tones_how *how;
+  const aug_jobs *jobs, *first; /* of this step; of the first one */
+  const float *rows;            /* [n][columns] */
+  tones_look *looks;            /* [tensors][n][channels] */
+  float *reach;                 /* [tensors][n][h][2], of float images alone; NULL: there is none */
+  char *work;                   /* each worker's */
+  const uint64_t *ids;
+  uint64_t key;
+  size_t each;
+  int32_t step, channels, same;
+} tones_call;
+
+/* Parts of the scratch begin at multiples of this. */
+static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static tones_task task_of(const tones_call *c, const aug_job *j, int64_t sample) {
+  int64_t tensor = j - c->jobs->job;
+  tones_task t = {.how = c->how, .job = j, .max = j->dtype == SP_U8 ? 255.0f : c->how->max, .key = c->key};
+  t.step = tones_step_of(c->how, c->rows + sample * tones_columns(c->how), c->step);
+  t.looks = c->looks + (tensor * c->jobs->n + sample) * c->channels;
+  t.id = c->ids ? c->ids[c->same ? 0 : sample] : 0;
+  if (j->mask && !tones_moves(t.step.op)) t.step.op = TONES_LEAVE;
+  return t;
+}
+
+static int look(void *arg, int64_t i, int worker) {
+  const tones_call *c = arg;
+  int64_t channel = i % c->channels, sample = i / c->channels % c->jobs->n;
+  const aug_job *j = &c->jobs->job[i / c->channels / c->jobs->n];
+  tones_task t = task_of(c, j, sample);
+  (void)worker;
+  if (channel < j->planes * j->pix && tones_looks(t.step.op)) tones_look_at(&t, sample, channel, &c->looks[i]);
+  return SP_OK;
+}
+
+/* How far the values of rows that are changed reach. */
+static void note_reach(const tones_call *c, const tones_task *t, const aug_part *part) {
+  const aug_job *j = t->job;
+  float *reach = c->reach + ((j - c->jobs->job) * c->jobs->n + part->sample) * j->h * 2;
+  for (int64_t y = part->from; y < part->to; y++) {
+    reach[2 * y] = reach[2 * y + 1] = 0.0f;
+    for (int64_t plane = 0; tones_bounded(t->step.op) && plane < j->planes; plane++)
+      tones_limits(aug_in_row(j, part->sample, plane, y, sizeof(float)), (int64_t)j->w * j->pix, &reach[2 * y]);
+  }
+}
+
+static int change(const void *arg, const aug_part *part, int worker) {
+  const tones_call *c = arg;
+  tones_task t = task_of(c, part->job, part->sample);
+  char *work = c->work + (size_t)worker * c->each;
+  if (c->reach && c->step == 0 && part->job->dtype == SP_F32) note_reach(c, &t, part);
+  if (t.step.op != TONES_JPEG) tones_rows(&t, part, work);
+  else if (part->from == 0) tones_jpeg(&t, part->sample, (uint8_t *)work);
+  return SP_OK;
+}
+
+/* The first sample with a value that is cut. */
+static void judge_reach(const tones_call *c, const uint64_t *ids, int64_t status[4]) {
+  const aug_jobs *jobs = c->first;
+  for (int64_t i = 0; i < jobs->n && !status[0]; i++) {
+    float lo = 0.0f, hi = 0.0f;
+    for (int32_t k = 0; k < jobs->count; k++) {
+      const aug_job *j = &jobs->job[k];
+      const float *reach = c->reach + (k * jobs->n + i) * j->h * 2;
+      for (int32_t y = 0; j->dtype == SP_F32 && y < j->h; y++) {
+        lo = reach[2 * y] < lo ? reach[2 * y] : lo;
+        hi = reach[2 * y + 1] > hi ? reach[2 * y + 1] : hi;
+      }
+    }
+    if (!tones_outside(lo, hi, c->how->max)) continue;
+    status[0] = SP_E_RANGE;
+    status[1] = ids ? (int64_t)ids[i] : i;
+    status[2] = tones_reach(lo, hi, c->how->max);
+    status[3] = (int64_t)c->how->max;
+  }
+}
+
+static size_t job_bytes(const aug_job *j, int64_t n) {
+  return rounded((size_t)(n * j->planes * j->h * j->w * j->pix) * aug_element(j->dtype));
+}
+
+/* The tensors of a step: those of the first come from the input, those of the last go to the output. */
+static void jobs_of_step(const aug_jobs *all, int step, int steps, char *copy, aug_jobs *jobs) {
+  *jobs = *all;
+  for (int32_t i = 0; i < all->count; i++) {
+    aug_job *j = &jobs->job[i];
+    if ((steps - step) % 2 == 0) j->out = copy;
+    if (step > 0) j->in = (steps - step) % 2 ? (void *)copy : all->job[i].out;
+    copy += job_bytes(j, all->n);
+  }
+}
+
+static int widest(const sp_speclist *images) {
+  int64_t most = 1;
+  for (uint32_t i = 0; i < images->n; i++) most = images->spec[i].shape[1] > most ? images->spec[i].shape[1] : most;
+  return (int)most;
+}
+
+/* Bytes of a worker. */
+static size_t each_bytes(const tones_how *how, int64_t h, int64_t w) {
+  return how->op == TONES_JPEG ? rounded(tones_jpeg_bytes(h, w)) : rounded((size_t)(w + 4) * sizeof(float));
+}
+
+typedef struct tones_room {
+  size_t looks, reach, copy, work; /* where they begin */
+} tones_room;
+
+static tones_room room_of(const tones_how *how, int64_t n, int64_t tensors, int channels, int floats) {
+  tones_room r;
+  r.looks = rounded((size_t)(n * tones_columns(how)) * sizeof(float));
+  r.reach = r.looks + (tones_may_look(how) ? rounded((size_t)(tensors * n * channels) * sizeof(tones_look)) : 0);
+  r.work = r.reach + (floats ? rounded((size_t)(tensors * n * how->h * 2) * sizeof(float)) : 0);
+  r.copy = 0; /* behind the workers' */
+  return r;
+}
+
+static int any_floats(const sp_speclist *images) {
+  for (uint32_t i = 0; i < images->n; i++)
+    if (images->spec[i].dtype == SP_F32) return 1;
+  return 0;
+}
+
+static size_t list_bytes(const sp_speclist *list) {
+  size_t all = 0;
+  for (uint32_t i = 0; i < list->n; i++) {
+    size_t bytes = aug_element(list->spec[i].dtype);
+    for (int d = 0; d < list->spec[i].ndim; d++) bytes *= (size_t)list->spec[i].shape[d];
+    all += rounded(bytes);
+  }
+  return all;
+}
+
+static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
+  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
+  const tones_how *how = &((tones_self *)self)->how;
+  int status = tones_plan(ctx, self, pl);
+  if (status) return status;
+  const sp_speclist *images = &pl->in[AUG_IMAGES];
+  tones_room r = room_of(how, images->spec->shape[0], images->n, widest(images), any_floats(images));
+  size_t workers = (size_t)(par ? par->threads(ctx) : 1) * each_bytes(how, how->h, how->w);
+  pl->scratch_bytes = r.work + workers + (how->steps > 1 ? list_bytes(images) + list_bytes(&pl->in[AUG_MASKS]) : 0);
+  return SP_OK;
+}
+
+static int32_t images_of(const aug_jobs *jobs) {
+  int32_t n = 0;
+  while (n < jobs->count && !jobs->job[n].mask) n++;
+  return n;
+}
+
+static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
+  const tones_how *how = &((tones_self *)self)->how;
+  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
+  aug_jobs jobs, some;
+  aug_jobs_of(io, &jobs);
+  int rc;
+  const float *given = aug_given(ctx, io, "changes", &rc);
+  if (rc) return rc;
+  if (how->op == TONES_NOISE && !io->ids)
+    return ctx->host->fail(ctx, SP_E_STATE, "noise is drawn by the ids of samples, but the graph has no source");
+  int32_t images = images_of(&jobs), floats = 0, channels = 1, columns = tones_columns(how);
+  for (int32_t i = 0; i < images; i++) {
+    int32_t own = (int32_t)(jobs.job[i].planes * jobs.job[i].pix);
+    floats |= jobs.job[i].dtype == SP_F32;
+    channels = own > channels ? own : channels;
+  }
+  tones_room r = room_of(how, jobs.n, images, channels, floats);
+  char *room = io->scratch;
+  float *rows = io->scratch;
+  int64_t *status = io->out[AUG_STATUS].t->data;
+  aug_dice dice = aug_dice_of(io, &((tones_self *)self)->p->draws);
+  memset(status, 0, 4 * sizeof *status);
+  if (given) memcpy(rows, given, (size_t)(jobs.n * columns) * sizeof *rows);
+  for (int64_t i = 0; i < jobs.n; i++) {
+    if (!given) tones_draw(&dice, i, how, rows + i * columns);
+    int bad = tones_bad(how, rows + i * columns);
+    aug_note(status, bad, io->ids ? (int64_t)io->ids[i] : i, bad, columns);
+  }
+  if (io->out[AUG_DRAWN].t->data) memcpy(io->out[AUG_DRAWN].t->data, rows, (size_t)(jobs.n * columns) * sizeof *rows);
+  tones_call c = {.how = how,
+                  .jobs = &some,
+                  .first = &jobs,
+                  .rows = rows,
+                  .looks = (tones_look *)(room + r.looks),
+                  .reach = floats ? (float *)(room + r.reach) : NULL,
+                  .work = room + r.work,
+                  .ids = io->ids,
+                  .key = io->step->key,
+                  .each = each_bytes(how, how->h, how->w),
+                  .channels = channels,
+                  .same = ((tones_self *)self)->p->draws.same_on_batch};
+  char *copy = c.work + (size_t)(par ? par->threads(ctx) : 1) * c.each;
+  for (c.step = 0; c.step < how->steps; c.step++) {
+    jobs_of_step(&jobs, c.step, how->steps, copy, &some);
+    if (tones_may_look(how) && (rc = par_run(ctx, images * jobs.n * channels, look, &c))) return rc;
+    if ((rc = aug_rows(ctx, &some, change, &c))) return rc;
+  }
+  if (c.reach) judge_reach(&c, io->ids, status);
+  return SP_OK;
+}
+
+TONES_STAGES(TONES_CREATE)
+#define TYPE(id, op, words) TONES_TYPE(id, "cpu", words, plan, forward)
+TONES_STAGES(TYPE)
+static const sp_stage_type *const stages[] = {TONES_STAGES(TONES_POINTER) NULL};
+
+SP_PLUGIN("tones", "Brightness, colours and quality of images changed, and what draws among such changes", stages);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * tones_cpu.h - what the files of the module `tones` share on the CPU. */
+#ifndef TONES_CPU_H
+#define TONES_CPU_H
+
+#include "../../kits/aug/cpu.h"
+#include "point.h"
+
+/* One step of one sample of one tensor. */
+typedef struct tones_task {
+  const tones_how *how;
+  const aug_job *job;
+  tones_step step;
+  const tones_look *looks; /* of its channels */
+  float max;               /* 255 of bytes */
+  uint64_t key, id;        /* of noise */
+} tones_task;
+
+/* Rows from .. to of a sample. Masks are moved, or copied. */
+void tones_rows(const tones_task *t, const aug_part *part, void *work);
+/* A whole sample; work: tones_jpeg_bytes(). */
+void tones_jpeg(const tones_task *t, int64_t sample, uint8_t *work);
+size_t tones_jpeg_bytes(int64_t h, int64_t w);
+/* Noise of four columns each, `fours` of them, of a row: 4 * fours numbers. */
+void tones_normals(float *z, uint64_t key, uint64_t id, uint32_t draw, int32_t fours);
+/* Looks at a channel of a sample, or with channel 0 at its greys. */
+void tones_look_at(const tones_task *t, int64_t sample, int64_t channel, tones_look *look);
+/* The least and the largest of n values, taken along in reach. */
+void tones_limits(const float *x, int64_t n, float reach[2]);
+
+#endif
