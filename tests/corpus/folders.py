@@ -170,5 +170,31 @@ reads("rubbish_in_pairs", "what systems leave beside masks", pairs("images masks
 reads("macosx_beside", "an unpacked archive of a Mac", tree("set", n=8) + " __MACOSX/set/ant/._0.png", "class", 16,
       "--val-fraction 0.5", note="lies in set/")
 
+# ---- images/ beside a table ----
+
+
+def table(name, rows, target, says):
+    def f(c):
+        for i in range(6):
+            c.image(f"d/images/{i}.png")
+        c.write("d/labels.csv", "\n".join([rows[0]] + [f"images/{i}.png,{rows[1][i]}" for i in range(6)]) + "\n")
+        assert c.json("data d")["target"] == target
+        c.run("run train_seg.lua --data d --size 16 --batch 2 --steps 1", 1, says=says)
+    f.__name__, f.__doc__ = name, "images/ without masks/, beside a table of " + name
+    case(f)
+
+
+table("classes", ("path,label", ["ant", "bee"] * 3), "class", 'd holds images and a .csv file that says what they are, which is for target = "class"')
+table("numbers", ("path,age", [1.5, 2, 3, 4.25, 5, 6]), "numbers", "a .csv file that says what they are")
+
+
+@case
+def images_alone(c):
+    """images/ alone says what is missing, whatever lies beside it"""
+    c.image("d/images/1.png")
+    c.write("d/notes.csv", "who,what\nme,that\n")
+    c.run("data d", 1, says="d/masks: No such file")
+
+
 if __name__ == "__main__":
     main()

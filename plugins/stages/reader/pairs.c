@@ -319,6 +319,20 @@ static int are_classes(const char *dir, const plan *p) {
   return yes;
 }
 
+/* No masks, beside a table that says something else of the images. */
+static int are_in_table(const char *dir, const plan *p) {
+  for (int k = 0; k < RD_PARTS; k++)
+    if (*p->of[k][RD_MASKS]) return 0;
+  return rd_csv_class.like(dir) || rd_csv_labels.like(dir) || rd_csv_numbers.like(dir);
+}
+
+static int not_in_table(sp_ctx *ctx, const char *dir) {
+  return ctx->host->fail(ctx, SP_E_INVALID,
+                         "%s holds images and a .csv file that says what they are, which is for target = \"class\" "
+                         "(train_cls.lua); target = \"mask\" wants masks/ beside images/",
+                         dir);
+}
+
 static int pairs_list(rd_listing *l) {
   char dir[4096];
   plan p;
@@ -330,6 +344,7 @@ static int pairs_list(rd_listing *l) {
   int rc = check_plan(l->ctx, dir, &p), divided = 0;
   for (int k = RD_TRAIN_PART; k < RD_PARTS; k++) divided |= has_one(&p, k);
   if (!rc && are_classes(dir, &p)) return not_pairs(l->ctx, dir);
+  if (!rc && are_in_table(dir, &p)) return not_in_table(l->ctx, dir);
   if (!rc) rc = stamp_tops(l, dir, &p);
   if (rc) return rc;
   if (divided && !has_both(&p, RD_NO_PART)) rc = list_parts(l, dir, &p);
