@@ -217,8 +217,8 @@ function measure.verdict(eval)
   local v
   if hits then v = accuracy(eval)
   elseif what == "mean IoU" then v = mean_iou(eval.counts)
-  elseif what == "mAP" then v = figures.scores(eval.scores).map
-  else v = figures.deviation(eval.deviations).rmse end
+  elseif what == "mAP" then v = eval.map or figures.scores(eval.scores).map
+  else v = eval.rmse or in_units(figures.deviation(eval.deviations)).rmse end
   if v ~= v then return ("validation: no labelled %s"):format(what == "mean IoU" and "pixels" or "samples") end
   return ("validation %s %.4f"):format(what, v)
 end

@@ -9,7 +9,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-ci.XXXXXX") || exit 99
 trap 'rm -rf "$dir"' EXIT
 unset SP_SECONDS SP_SKIP_ONCE SPCORE_CONFIGURE MAKEFLAGS MFLAGS MAKELEVEL # of the make that runs this test
 status=0
-mkdir -p "$dir/.ci" "$dir/tests" "$dir/build-py"
+mkdir -p "$dir/.ci" "$dir/tests" "$dir/build-py/torchmetrics"
 cp "${top_srcdir:?}/.ci/run" "$dir/.ci/"
 cat >"$dir/tests/busy.sh" <<'END'
 i=0

@@ -175,7 +175,11 @@ t.match(html, "a class is predicted from a probability of 1/2 on.-<th>F1</th>.->
   .. ".-<td>a</td>.->0.889<.->0.800<.->1.000<.->0.875<.-<td>b</td>.->%-<")
 t.match(html, "<h2>Reliability</h2>.-0.1250 apart on average.-0.00 to 0.50</td>.->0.250<.->0.250<.->4<.-0.50 to 1.00</td>.->1.000<.->0.750<")
 t.match(html, "<b>mAP</b>")
+t.ok(not html:find "Probabilities are too") -- of 8 predictions
 t.ok(not html:find "<b>precision</b>" and not html:find "[<>]nan")
+html = select(4, run_of("sure", "nil, { n = 200, top1 = 120, topk = 150, counted = 200, reliability = { { 0, 0, 0 }, "
+  .. "{ 200, 120, 180 << 24 } } }"))
+t.match(html, "Probabilities are too high: 90 %% on average, where 60 %% of the predictions are right %(ECE 0.3000%)%..-label%-smoothing")
 out, lines, sum, html = run_of("cls", ("{ n = 8, top1 = 5, topk = 7, counted = 8, counts = { { 3, 1 }, { 2, 2 } }, %s },"
   .. "{ n = 8, top1 = 6, topk = 7, counted = 8, counts = { { 3, 1 }, { 1, 3 } }, scores = { { { 3, 1 }, { 1, 3 } }, "
   .. "{ { 4, 0 }, { 4, 0 } } }, %s }"):format(bins, bins), "--best-by ece")

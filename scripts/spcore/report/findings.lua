@@ -131,6 +131,20 @@ local function of_classes(run, add)
   end
 end
 
+-- Probabilities that say another thing than how often predictions are right.
+local function of_calibration(run, add)
+  local r, sure, right, n = classes.reliability(run), 0, 0, 0
+  for _, b in ipairs(r and r.bins or {}) do
+    if b.samples > 0 then sure, right, n = sure + b.samples * b.confidence, right + b.samples * b.accuracy, n + b.samples end
+  end
+  if n < 100 or r.ece < 0.1 then return end
+  local over = sure > right
+  add("note", ("Probabilities are %s: %.0f %% on average, where %.0f %% of the predictions are right (ECE %s)."):format(
+    over and "too high" or "too low", 100 * sure / n, 100 * right / n, w.share(r.ece)), over
+    and "--label-smoothing, augmentation or more images help, where the probabilities themselves are used."
+    or "Longer training helps, where the probabilities themselves are used.")
+end
+
 local function of_speed(run, add)
   local s = run.speed
   if s.median and s.low < 0.7 * s.median and #run.rate >= 50 then
@@ -200,6 +214,7 @@ function findings.of(run)
   of_validations(run, add)
   of_overfitting(run, add)
   of_classes(run, add)
+  of_calibration(run, add)
   of_speed(run, add)
   of_ranks(run, add)
   of_overlap(run, add)
