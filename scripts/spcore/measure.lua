@@ -130,6 +130,7 @@ local function in_units(f)
       if #f.columns == 1 then f[name] = c[name] end
     end
   end
+  f.standardized = units and #f.columns > 1 or nil
   return f
 end
 
@@ -153,6 +154,7 @@ function measure.judge(eval)
   if type(eval.deviations) == "table" then
     local f = in_units(figures.deviation(eval.deviations))
     eval.mae, eval.rmse, eval.bias, eval.r2, eval.columns = f.mae, f.rmse, f.bias, f.r2, f.columns
+    eval.standardized = f.standardized
   end
   for k, v in pairs(own) do
     if k ~= "accuracy" and k ~= "iou" then eval[k] = v end
@@ -190,7 +192,15 @@ function measure.words(eval, but)
       parts[#parts + 1] = t[2] .. (v == v and (math.abs(v) < 1e4 and " %.4f" or " %.4g"):format(v) or " -")
     end
   end
+  if eval.standardized then parts[#parts] = parts[#parts] .. " of standardised columns" end
   return parts[1] and table.concat(parts, ", ")
+end
+
+-- What the bar shows of a validation without accuracy and IoU: the name and the value; nil: nothing.
+function measure.other(eval)
+  for _, name in ipairs { "map", "rmse" } do
+    if type(eval[name]) == "number" and not (eval.accuracy or eval.iou) then return measure.name(name), eval[name] end
+  end
 end
 
 -- 1 where more of a metric is better, -1 where less is, 0 where neither is.

@@ -75,7 +75,7 @@ local function recall(self)
       local begun = m.step + 1 + self.graph._opt.run_ahead
       consider(self, m.step, m.eval, math.min(begun, self.total or begun))
       loses_patience(self, m.step, m.eval)
-      self.iou, self.accuracy = m.eval.iou, m.eval.accuracy
+      self.iou, self.accuracy, self.other = m.eval.iou, m.eval.accuracy, { measure.other(m.eval) }
     end
   end
   self.loss = last and json.decode(last).loss
@@ -345,9 +345,8 @@ local function words_of_eval(self, step, eval, is_best)
   add("val loss", eval.loss)
   add("val accuracy", eval.accuracy)
   add("val IoU", eval.iou)
-  for _, name in ipairs { "map", "rmse" } do
-    if not (eval.accuracy or eval.iou) then add("val " .. measure.name(name), eval[name]) end
-  end
+  local other, value = measure.other(eval)
+  if other then add("val " .. other, value) end
   parts[#parts + 1] = progress.clock(sys.now() - self.began) .. (is_best and ", the best so far" or "")
   return table.concat(parts, "  ")
 end
@@ -395,7 +394,7 @@ function run:step(step, m)
   local eval = m.eval
   if type(eval) == "table" then
     measure.judge(eval)
-    self.iou, self.accuracy = eval.iou, eval.accuracy
+    self.iou, self.accuracy, self.other = eval.iou, eval.accuracy, { measure.other(eval) }
   end
   for _, more in pairs(type(m.evals) == "table" and m.evals or {}) do
     if type(more) == "table" then measure.judge(more) end
@@ -427,6 +426,7 @@ function run:step(step, m)
     if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
     if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end
     if self.iou then parts[#parts + 1] = figure("val IoU", self.iou) end
+    if self.other and self.other[1] then parts[#parts + 1] = figure("val " .. self.other[1], self.other[2]) end
     if m.slowest_rank then
       parts[#parts + 1] = ("rank %d slowest: +%s ms a step"):format(m.slowest_rank, words.ms(m.slowest_ms))
       parts[#parts + 1] = ("%.0f %% in comm"):format(100 * m.comm_share)

@@ -162,6 +162,7 @@ local function labels(k) -- of two classes, several a sample; the second has no 
   return ("{ n = 8, scores = { { { 3, 1 }, { %d, %d } }, { { 8, 0 }, { 0, 0 } } }, %s }"):format(4 - k, k, bins)
 end
 local out, lines, sum, html = run_of("labels", labels(1) .. "," .. labels(4))
+t.match(out, "step 1/2  loss 2.5000  val mAP 0.500\n")
 t.match(out, "best map 0.8000 at step 2\nvalidation: F1 0.8889, precision 0.8000, recall 1.0000, AUROC 0.8750, mAP 0.8000, "
   .. "ECE 0.1250, MCE 0.2500\nlabels: validation mAP 0.8000\n$")
 t.eq(lines[1].eval.auroc, 0.5)

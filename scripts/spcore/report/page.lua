@@ -269,7 +269,9 @@ end
 local function put_numbers(put, run)
   local list = classes.columns(run)
   if not list then return end
-  put '<h2>Numbers</h2><p class="dim">of the last validation; bias is the mean of prediction less truth</p><div class="scroll"><table>'
+  put('<h2>Numbers</h2><p class="dim">of the last validation; bias is the mean of prediction less truth%s</p>',
+    run.evaluation.standardized and "; the curves above are of all columns, each divided by its deviation" or "")
+  put '<div class="scroll"><table>'
   put '<tr><th></th><th class="n">MAE</th><th class="n">RMSE</th><th class="n">bias</th><th class="n">R2</th><th class="n">measured</th></tr>'
   for _, c in ipairs(list) do
     put('<tr><td>%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td></tr>',
