@@ -24,11 +24,12 @@ local function is_tar(name)
   return name:find "%.tar$" or name:find "%.tgz$" or name:find "%.tzst$" or name:find "%.tar%.gz$" or name:find "%.tar%.zst$"
 end
 
--- file, or the one in the folder; nil: there is none, or several
+-- file, or the one in the folder, or the one of them for training; nil: there is none, or several
 local function the_one(path, is)
   if not is_dir(path) then return is(path) and sys.kind(path) == "file" and path or nil end
-  local found = within(path, is)
-  return #found == 1 and found[1] or nil
+  local found, train = within(path, is), {}
+  for _, name in ipairs(found) do train[#train + 1] = name:lower():find "train[^/]*$" and name or nil end
+  return #found == 1 and found[1] or #train == 1 and train[1] or nil
 end
 
 -- The columns that a .csv file has, as a set.

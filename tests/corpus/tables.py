@@ -159,6 +159,33 @@ def columns_train(c):
     assert b'"truth"' in c.read("r/samples/samples.json")
 
 
+reads("train_and_val", "train.csv and val.csv in a folder", rows("image,label", TWO), n=6, samples=(4, 2), at="train.csv", path=".",
+      more=[("val.csv", "image,label\nin/4.png,ant\nin/5.png,bee\n"), ("sample_submission.csv", "image,label\nx.png,0\n")],
+      files=" ".join(f"in/{i}.png" for i in range(6)), says="of 3 .csv files train.csv and val.csv say which files there are")
+reads("train_alone", "train.csv beside test.csv, as competitions have it", rows("image_id,label", TWO, file="{}"), at="train.csv", path=".",
+      more=[("test.csv", "image_id\n9\n")], files=" ".join(f"train_images/{i}.jpg" for i in range(4)), says=["train.csv", "train_images/", ".jpg"])
+
+
+@case
+def classes_alike(c):
+    "folders of classes that differ by case"
+    for k in ("Ant", "ant", "bee"):
+        for i in range(3):
+            c.image(f"d/{k}/{i}.png")
+    c.run("data d", says="the classes Ant and ant differ by case, blanks or accents alone")
+    c.run("data d --set reader.label_case=keep", lacks="differ by case")
+
+
+@case
+def mask_classes_alike(c):
+    "names in classes.txt that differ by case"
+    for i in range(3):
+        c.image(f"d/images/{i}.png")
+        c.image(f"d/masks/{i}.png", c.labels(8, 8, 3))
+    c.write("d/classes.txt", "ground\nRoad\nroad \n")
+    c.run("run train_seg.lua --data d --size 16 --batch 2 --steps 2 --pictures 0 --out r", says="the classes Road and road differ by case")
+
+
 # ---- where the files are ----
 
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../../kits/text/text.h"
+#include "words.h"
 
 #define MAX_BYTES (1 << 20)
 enum { SLOTS = 4 * RD_MAX_COLOURS };
@@ -251,6 +252,12 @@ int rd_settle_masks(sp_ctx *ctx, rd_self *self, const char *dir, const char *usu
   if (rc) return rc;
   if (!f.names && usual) rc = take_usual(ctx, self, dir, usual, &f);
   if (!rc) rc = rd_read_values(ctx, self, &f);
+  char a[256], b[256];
+  if (!rc && f.names && !usual && rd_find_alike(f.names, a, b))
+    ctx->host->log(ctx, SP_LOG_INFO,
+                   "%s/classes.txt: the classes %s and %s differ by case, blanks or accents alone; if they are one, give their "
+                   "values to one, with mask_values",
+                   dir, a, b);
   self->class_names = f.names;
   self->palette = f.palette;
   if (!rc) rc = check_number(ctx, self, dir, &f);

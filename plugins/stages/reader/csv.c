@@ -38,6 +38,24 @@ static int find_csv(const char *dir, char out[4096]) {
   return n;
 }
 
+/* Of several .csv files that which is called train, and that which is called val; others are of something else. How
+ * many are called train: 1 is wanted. */
+static int find_parts(const char *dir, char train[4096], char val[4096]) {
+  DIR *d = opendir(dir);
+  int n = 0, vals = 0;
+  *val = 0;
+  for (struct dirent *e; d && (e = readdir(d));) {
+    char stem[256];
+    if (e->d_name[0] == '.' || !ends_in_csv(e->d_name)) continue;
+    snprintf(stem, sizeof stem, "%.*s", (int)rd_stem_length(e->d_name), e->d_name);
+    int part = rd_read_folder_name(stem).part;
+    if (part == RD_TRAIN_PART && !n++ && snprintf(train, 4096, "%s/%s", dir, e->d_name) >= 4096) n = 9;
+    if (part == RD_VAL_PART && !vals++ && snprintf(val, 4096, "%s/%s", dir, e->d_name) >= 4096) n = 9;
+  }
+  if (d) closedir(d);
+  return vals > 1 ? 9 : n;
+}
+
 /* The path of the file that is meant, and of the folder that it lies in. How many such files there are: 1 is wanted. */
 static int file_and_folder(const char *path, char file[4096], char dir[4096]) {
   if (snprintf(dir, 4096, "%s", path) >= 4096) return 0;
@@ -62,12 +80,15 @@ int rd_stamp_csv(rd_listing *l) {
 /* ---- the rows ---- */
 int rd_csv_fail(const rd_csv *j, int status, const char *fmt, ...) {
   char line[8192];
+  sp_ctx *ctx = j->l->ctx;
   va_list ap;
-  if (!j->in.ctx) return status;
+  if (!ctx) return status;
   va_start(ap, fmt);
   vsnprintf(line, sizeof line, fmt, ap);
   va_end(ap);
-  return j->in.ctx->host->fail(j->in.ctx, status, "%s", line);
+  for (char *p = line; *p; p++) /* names and cells may have line breaks */
+    if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
+  return ctx->host->fail(ctx, status, "%s", line);
 }
 
 int rd_csv_complain(const rd_csv *j, int column, const char *words, const char *cure) {
@@ -80,7 +101,7 @@ const char *rd_csv_value(const rd_csv *j, int column) { return rd_csv_field(&j->
 /* The part that a row belongs to; less than 0: a status. */
 static int part_of(rd_csv *j) {
   int at = j->at[RD_SPLIT_COLUMN];
-  if (at < 0) return *j->l->p->val_path && j->k ? RD_VAL_PART : RD_TRAIN_PART;
+  if (at < 0) return j->k ? RD_VAL_PART : RD_TRAIN_PART;
   char *word = (char *)rd_csv_value(j, at), *end = word + strlen(word), cure[256];
   text_trim(&word, &end);
   *end = 0;
@@ -131,7 +152,7 @@ static int open_file(rd_csv *j, int k) {
 static int take_rows(rd_csv *j, int k) {
   size_t from = j->l->t->n;
   int rc = open_file(j, k);
-  if (!rc && (j->at[RD_SPLIT_COLUMN] >= 0 || *j->l->p->val_path)) j->l->t->n_parts = 2;
+  if (!rc && (j->at[RD_SPLIT_COLUMN] >= 0 || *j->files[1])) j->l->t->n_parts = 2;
   while (!rc && !(rc = rd_csv_next(&j->in)) && j->in.n) rc = take_row(j);
   if (!rc && j->l->t->n == from)
     rc = rd_csv_fail(j, SP_E_DATA,
@@ -149,10 +170,10 @@ static int divide(rd_csv *j) {
   for (size_t i = 0; i < t->n; i++) n[j->rows[i].part]++;
   int val = n[RD_VAL_PART] || t->n_parts == 1 ? RD_VAL_PART : RD_TEST_PART;
   if (t->n_parts == 2 && (!n[RD_TRAIN_PART] || !n[val]))
-    return j->l->ctx->host->fail(j->l->ctx, SP_E_DATA,
-                                 "%s: no row's split is %s; without that column val_fraction divides: "
-                                 "`columns = \"split=\"`",
-                                 j->files[0], n[RD_TRAIN_PART] ? "val" : "train");
+    return rd_csv_fail(j, SP_E_DATA,
+                       "%s: no row's split is %s; without that column val_fraction divides: "
+                       "`columns = \"split=\"`",
+                       j->files[0], n[RD_TRAIN_PART] ? "val" : "train");
   if (n[RD_TEST_PART] && val == RD_TEST_PART) rd_note(j->l, "no row's split is val, so those of test validate");
   else if (n[RD_TEST_PART])
     rd_note(j->l, "%zu row%s of test %s left out", n[RD_TEST_PART], n[RD_TEST_PART] == 1 ? "" : "s",
@@ -201,7 +222,9 @@ static int csv_like(const char *path, int target) {
   rd_listing *l = calloc(1, sizeof *l);
   rd_csv *j = calloc(1, sizeof *j);
   int like = 0;
-  if (l && j && file_and_folder(path, j->files[0], j->dirs[0]) == 1) {
+  if (l && j &&
+      (file_and_folder(path, j->files[0], j->dirs[0]) == 1 || find_parts(path, j->files[0], j->files[1]) == 1)) {
+    *j->files[1] = 0;
     *l = (rd_listing){.p = &p};
     j->l = l;
     like = !rd_csv_open(NULL, j->files[0], 0, &j->in) && !rd_csv_header(j);
@@ -223,6 +246,24 @@ static int class_like(const char *path) { return csv_like(path, RD_TARGET_CLASS)
 static int labels_like(const char *path) { return csv_like(path, RD_TARGET_LABELS); }
 static int numbers_like(const char *path) { return csv_like(path, RD_TARGET_NUMBERS); }
 
+/* train.csv, and val.csv where there is one; n: .csv files in the folder. */
+static int take_parts(rd_csv *j, int n) {
+  rd_listing *l = j->l;
+  int two = !!*j->files[1], rc = SP_OK;
+  const char *train = strrchr(j->files[0], '/') + 1, *val = two ? strrchr(j->files[1], '/') + 1 : "";
+  strcpy(j->dirs[1], j->dirs[0]);
+  if (n > 1 + two)
+    rd_note(l, "of %d .csv files %s%s%s %s which files there are", n, train, two ? " and " : "", val,
+            two ? "say" : "says");
+  for (int k = 0; !rc && k <= two; k++) rc = rd_stamp_path(l, j->files[k]);
+  if (rc || !two) return rc;
+  char has[300];
+  snprintf(has, sizeof has, "has %.120s and %.120s, which say", train, val);
+  l->parts[1] = l->parts[0];
+  l->t->n_parts = 2;
+  return rd_check_own(l, has);
+}
+
 /* Which files, and whether a column divides their rows. */
 static int find_files(rd_csv *j) {
   rd_listing *l = j->l;
@@ -230,12 +271,17 @@ static int find_files(rd_csv *j) {
   int two = !!*l->p->val_path, rc = two ? rd_other_part(l, "a .csv file") : SP_OK;
   for (int k = 0; !rc && k <= two; k++) {
     int n = file_and_folder(paths[k], j->files[k], j->dirs[k]);
+    if (n > 1 && !two && find_parts(paths[k], j->files[0], j->files[1]) == 1) {
+      rc = take_parts(j, n);
+      continue;
+    }
     if (n != 1)
       rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %d .csv files; name one of them, or a folder with one",
                               paths[k], n);
     else rc = rd_stamp_path(l, j->files[k]);
   }
-  if (!rc && !rd_is_csv(l->p->path)) rd_note(l, "%s says which files there are", strrchr(j->files[0], '/') + 1);
+  if (!rc && !rd_is_csv(l->p->path) && !*j->files[1])
+    rd_note(l, "%s says which files there are", strrchr(j->files[0], '/') + 1);
   if (!rc) rc = open_file(j, 0);
   rd_csv_close(&j->in);
   if (rc || j->at[RD_SPLIT_COLUMN] < 0) return rc;
@@ -260,7 +306,7 @@ static int csv_list(rd_listing *l) {
   j->cells.empty = 1;
   l->t->gives = gives[l->p->target];
   int rc = find_files(j);
-  for (int k = 0; !rc && k <= !!*l->p->val_path; k++) rc = take_rows(j, k);
+  for (int k = 0; !rc && k <= !!*j->files[1]; k++) rc = take_rows(j, k);
   if (!rc) rc = divide(j);
   if (!rc) rc = rd_csv_number(j);
   if (!rc) tell_left(j);

@@ -190,7 +190,6 @@ static int blanks_separate(cells *c) {
 static int find_separator(cells *c) {
   static const char signs[] = "|;,";
   const rd_csv_params *p = &c->j->l->p->csv;
-  sp_ctx *ctx = c->j->l->ctx;
   if (*p->label_separator) {
     c->separator = !strcmp(p->label_separator, "tab") ? '\t' : *p->label_separator;
     return SP_OK;
@@ -199,10 +198,10 @@ static int find_separator(cells *c) {
   for (const char *s = signs; *s; s++) {
     if (!count_with(c, *s)) continue;
     if (c->separator && *s != ',')
-      return ctx->host->fail(ctx, SP_E_DATA,
-                             "%s: labels in a cell may be separated by '%c' or by '%c': `label_separator = \"%c\"` or "
-                             "`label_separator = \"%c\"`",
-                             c->j->files[0], c->separator, *s, c->separator, *s);
+      return rd_csv_fail(c->j, SP_E_DATA,
+                         "%s: labels in a cell may be separated by '%c' or by '%c': `label_separator = \"%c\"` or "
+                         "`label_separator = \"%c\"`",
+                         c->j->files[0], c->separator, *s, c->separator, *s);
     if (!c->separator) c->separator = *s;
   }
   size_t i = 0;
@@ -210,11 +209,10 @@ static int find_separator(cells *c) {
   if (!c->separator && i < n_texts(c)) {
     if (blanks_separate(c) || p->cells == RD_CELLS_LIST || p->cells == RD_CELLS_VECTOR) c->separator = ' ';
     else
-      return ctx->host->fail(
-          ctx, SP_E_DATA,
-          "%s: \"%.80s\" may be several labels or one name with blanks: `label_separator = \" \"` or "
-          "`cells = \"name\"`",
-          where(c, i), text_of(c, i));
+      return rd_csv_fail(c->j, SP_E_DATA,
+                         "%s: \"%.80s\" may be several labels or one name with blanks: `label_separator = \" \"` or "
+                         "`cells = \"name\"`",
+                         where(c, i), text_of(c, i));
   }
   if (c->separator)
     rd_note(c->j->l, "labels in a cell are separated by %s",
@@ -234,10 +232,10 @@ static int find_vectors(cells *c) {
     int n = count_parts(c, text_of(c, i), &hot, &twice);
     int fits = hot && n > 1 && (length < 0 || n == length);
     if (!fits && how == RD_CELLS_VECTOR)
-      return c->j->l->ctx->host->fail(c->j->l->ctx, SP_E_DATA,
-                                      "%s: \"%.80s\" is no vector of 0 and 1 as long as the others; "
-                                      "`cells = \"list\"` reads labels",
-                                      where(c, i), text_of(c, i));
+      return rd_csv_fail(c->j, SP_E_DATA,
+                         "%s: \"%.80s\" is no vector of 0 and 1 as long as the others; "
+                         "`cells = \"list\"` reads labels",
+                         where(c, i), text_of(c, i));
     if (!fits) return SP_OK;
     length = n;
     sure |= twice;
@@ -247,21 +245,20 @@ static int find_vectors(cells *c) {
     if (c->vector && how != RD_CELLS_VECTOR) rd_note(c->j->l, "cells are vectors of 0 and 1, a class each");
     return SP_OK;
   }
-  return c->j->l->ctx->host->fail(
-      c->j->l->ctx, SP_E_DATA,
-      "%s: \"%.80s\" may be 0 and 1 for each class, or the classes by number: `cells = \"vector\"` or "
-      "`cells = \"list\"`",
-      where(c, 0), text_of(c, 0));
+  return rd_csv_fail(c->j, SP_E_DATA,
+                     "%s: \"%.80s\" may be 0 and 1 for each class, or the classes by number: `cells = \"vector\"` or "
+                     "`cells = \"list\"`",
+                     where(c, 0), text_of(c, 0));
 }
 
 static int add_word(cells *c, const char *from, size_t n, const char *place) {
   int64_t id;
   int rc = rd_add_word(&c->j->labels, from, n, place, &id);
   if (rc == SP_E_DATA)
-    return c->j->l->ctx->host->fail(c->j->l->ctx, SP_E_DATA,
-                                    "%s: \"%.*s\" is too long for a label, or no UTF-8; write the name or the "
-                                    "number of a class",
-                                    place, n > 80 ? 80 : (int)n, from);
+    return rd_csv_fail(c->j, SP_E_DATA,
+                       "%s: \"%.*s\" is too long for a label, or no UTF-8; write the name or the "
+                       "number of a class",
+                       place, n > 80 ? 80 : (int)n, from);
   return rc ? rd_no_memory(c->j->l) : add_cell(c, (uint32_t)id);
 }
 
@@ -414,8 +411,7 @@ static int number_cells(rd_csv *j) {
   if (!rc && c.vector) rc = know_vector(&c);
   for (size_t i = 0; !rc && i < c.n; i++) rc = split_text(&c, i);
   if (!rc && j->l->p->csv.repeats == RD_REPEATS_ASK) rc = join_rows(&c);
-  if (!rc && !j->labels.words.names.n)
-    rc = j->l->ctx->host->fail(j->l->ctx, SP_E_DATA, "%s: no row has a label", j->files[0]);
+  if (!rc && !j->labels.words.names.n) rc = rd_csv_fail(j, SP_E_DATA, "%s: no row has a label", j->files[0]);
   if (!rc) rc = rd_number_words(j->l, j->dirs[0], &j->labels, NULL);
   if (!rc) settle(&c);
   if (!rc) assign(&c);
@@ -432,8 +428,8 @@ static int conflict(void *arg, size_t a, size_t b) {
   char name[4096];
   if (t->gives == RD_LABEL && x->label != y->label && j->l->p->csv.repeats == RD_REPEATS_ASK) {
     rd_name(t, &x->image, name, sizeof name);
-    return j->l->ctx->host->fail(
-        j->l->ctx, SP_E_DATA,
+    return rd_csv_fail(
+        j, SP_E_DATA,
         "%s is \"%s\" in %s line %u and \"%s\" in %s%sline %u: if it has both, `target = \"labels\"`; else "
         "`repeats = \"once\"` takes the first, `repeats = \"keep\"` both as they are",
         name, j->labels.words.names.v[x->label], j->files[r->file], (unsigned)r->line,

@@ -372,6 +372,8 @@ static int keep_fields(rd_csv *j, rd_names *to) {
     char *p = (char *)rd_csv_field(&j->in, i), *end = p + strlen(p);
     text_trim(&p, &end);
     *end = 0;
+    for (char *q = p; *q; q++)
+      if ((unsigned char)*q < ' ' || *q == 127) *q = ' '; /* a name of two lines */
     if (rd_names_add(to, p)) return rd_no_memory(j->l);
   }
   return SP_OK;
@@ -453,11 +455,12 @@ int rd_csv_header(rd_csv *j) {
   if (!rc && !(given & 1u << RD_SPLIT_COLUMN)) rc = find_split(j);
   if (!rc) rc = find_value(j);
   if (rc) return rc;
-  if (j->at[RD_SPLIT_COLUMN] >= 0 && *j->l->p->val_path)
+  const char *other = *j->l->p->val_path ? j->l->p->val_path : j->files[1];
+  if (j->at[RD_SPLIT_COLUMN] >= 0 && *other)
     return rd_csv_fail(j, SP_E_INVALID,
-                       "%s has a column %s, and val_path = \"%s\" is given: both say what is for validation; "
-                       "leave one out, or `columns = \"split=\"`",
-                       j->in.path, j->names.v[j->at[RD_SPLIT_COLUMN]], j->l->p->val_path);
+                       "%s has a column %s, and val_path = \"%s\" is given: both say what is for validation; leave one "
+                       "out, or `columns = \"split=\"`",
+                       j->in.path, j->names.v[j->at[RD_SPLIT_COLUMN]], other);
   tell(j, given);
   return SP_OK;
 }

@@ -173,8 +173,8 @@ static int differs(void *arg, size_t a, size_t b) {
   if (j->l->p->csv.repeats != RD_REPEATS_ASK || !memcmp(t->cells + x->at, t->cells + y->at, x->n * sizeof *t->cells))
     return SP_OK;
   rd_name(t, &t->samples[a].image, name, sizeof name);
-  return j->l->ctx->host->fail(
-      j->l->ctx, SP_E_DATA,
+  return rd_csv_fail(
+      j, SP_E_DATA,
       "%s has other numbers in %s line %u than in %s%sline %u: `repeats = \"once\"` takes the first, `repeats = "
       "\"keep\"` both as they are",
       name, j->files[j->rows[b].file], (unsigned)j->rows[b].line,

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "table.h"
+#include "words.h"
 
 /* The first that fits is taken. */
 static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
@@ -319,6 +320,9 @@ static int list(sp_ctx *ctx, const rd_params *p, rd_table *t) {
   if (!rc && *p->val_path) rc = rd_stamp_path(&l, p->val_path);
   if (!rc && !p->files.n) rc = rd_stamp_csv(&l);
   if (!rc) rc = t->lister->list(&l);
+  char a[256], b[256];
+  if (!rc && p->csv.label_case != RD_CASE_KEEP && t->gives == RD_LABEL && rd_find_alike(t->class_names, a, b))
+    rd_note(&l, "the classes %s and %s differ by case, blanks or accents alone; if they are one, give them one name", a, b);
   if (!rc) rc = keep_home(&l);
   if (!rc && t->n > INT32_MAX)
     rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->n, p->path, INT32_MAX);

@@ -23,6 +23,8 @@ void rd_note(rd_listing *l, const char *fmt, ...) {
   vsnprintf(l->notes + at, sizeof l->notes - at, fmt, ap);
   va_end(ap);
   size_t n = strlen(l->notes + at);
+  for (char *p = l->notes + at; *p; p++) /* a note is one line, whatever is in a name */
+    if ((unsigned char)*p < ' ' || *p == 127) *p = ' ';
   for (const char *p = l->notes; at && p && p < l->notes + at; p = strchr(p, '\n'), p = p ? p + 1 : p)
     if (!strncmp(p, l->notes + at, n) && p[n] == '\n') { /* of the other file, too */
       l->notes[at - 1] = 0;

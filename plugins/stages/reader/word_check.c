@@ -197,6 +197,25 @@ static int check_case(rd_listing *l, const rd_words *w, int (*is_known)(void *ar
   return rc;
 }
 
+int rd_find_alike(const char *names, char a[256], char b[256]) {
+  rd_numbered forms = {0};
+  rd_names first = {0};
+  char form[1024];
+  int found = 0;
+  for (const char *p = names; p && *p && !found; p += strcspn(p, "\n"), p += *p == '\n') {
+    snprintf(b, 256, "%.*s", (int)strcspn(p, "\n"), p);
+    plain(b, form);
+    int64_t id = rd_number_of(&forms, form);
+    if (id < 0) break;
+    found = id < (int64_t)first.n;
+    if (found) snprintf(a, 256, "%.255s", first.v[id]);
+    else if (rd_names_add(&first, b)) break;
+  }
+  rd_names_free(&first);
+  rd_numbered_free(&forms);
+  return found;
+}
+
 /* ---- all of it ---- */
 int rd_judge_words(rd_listing *l, const rd_words *w, int (*is_known)(void *arg, const char *word), void *arg,
                    int64_t *alias) {

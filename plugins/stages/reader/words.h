@@ -39,6 +39,9 @@ int rd_is_whole(const char *word, int64_t *v);
 /* 1: they differ by case, blanks or accents alone. */
 int rd_is_alike(const char *a, const char *b);
 
+/* The first two names, of a line each, that differ by case, blanks or accents alone; 0: there are none. */
+int rd_find_alike(const char *names, char a[256], char b[256]);
+
 /* settle() of such layouts. */
 int rd_settle_words(sp_ctx *ctx, rd_self *self);
 
