@@ -63,11 +63,10 @@ local function of_shards(path)
   return target
 end
 
--- images/ and masks/. One of them alone may be a class beside others, and images/ what a table is about.
+-- images/ and masks/. One of them alone may be a class beside others.
 local function is_pairs(dir)
   local images, masks = is_dir(dir .. "/images"), is_dir(dir .. "/masks")
   if images and masks then return true end
-  if images and the_one(dir, is_csv) then return false end
   return (images or masks) and #within(dir, function(name) return is_dir(dir .. "/" .. name) end) == 1
 end
 

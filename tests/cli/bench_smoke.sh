@@ -17,7 +17,7 @@ trap 'rm -rf "$dir"' EXIT
 status=0
 fail() { echo "FAIL: $*"; status=1; }
 
-bash "$top_srcdir/tests/bench/gpu.sh" --device mock --quick -s main,bits,memory,kernels,cls,cls-batches,augment \
+bash "$top_srcdir/tests/bench/gpu.sh" --device mock --quick --budget 36000 -s main,bits,memory,kernels,cls,cls-batches,augment \
   --out "$dir/out" "$top_builddir" >"$dir/table" 2>&1 || fail "gpu.sh ended with status $?"
 cat "$dir/table"
 for way in serialized,.eager serialized,.captured pipelined,.eager pipelined,.captured.by.lane \

@@ -189,6 +189,15 @@ table("numbers", ("path,age", [1.5, 2, 3, 4.25, 5, 6]), "numbers", "a .csv file 
 
 
 @case
+def one_sample(c):
+    """one sample is not enough, whatever fraction validates"""
+    c.image("d/images/1.png")
+    c.image("d/masks/1.png", c.labels(8, 8, 2))
+    for fraction in ["", "--val-fraction 0.5"]:
+        c.run("data d --classes 2 " + fraction, 1, says="1 sample is none for", lacks="val_fraction")
+
+
+@case
 def images_alone(c):
     """images/ alone says what is missing, whatever lies beside it"""
     c.image("d/images/1.png")

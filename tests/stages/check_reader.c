@@ -445,7 +445,7 @@ START_TEST(test_folder_refused) {
   says(t, SP_E_INVALID, "classes = 7, but ");
   spt_free(t);
   t = reader("size = 4, split = \"val\"", 1);
-  says(t, SP_E_RANGE, "1 samples with val_fraction = 0.1 leave none for validation");
+  says(t, SP_E_RANGE, "1 sample is none for validation; give two or more");
   spt_free(t);
   if_put("classes.txt", "\n\n", 2);
   t = reader("size = 4", 1);

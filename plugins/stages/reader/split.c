@@ -228,6 +228,9 @@ static int part(sp_ctx *ctx, rd_self *self) {
   if (!n && self->p->folds)
     return ctx->host->fail(ctx, SP_E_RANGE, "%zu samples leave none for %s in fold %" PRId64 " of %" PRId64, all,
                            self->p->split == RD_VAL ? "validation" : "training", self->p->fold, self->p->folds);
+  if (!n && all == 1)
+    return ctx->host->fail(ctx, SP_E_RANGE, "1 sample is none for %s; give two or more",
+                           self->p->split == RD_VAL ? "validation" : "training");
   if (!n)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "%zu samples with val_fraction = %g leave none for %s; give more, or `val_fraction = 0.5`",

@@ -57,21 +57,28 @@ local function can_open(target)
   return ok, why
 end
 
--- What the folder is laid out for by its names, whatever is wrong in it, unless the reader says that it is for the other target;
+-- The target that the reader names instead of this one, if it opens or not, and why not.
+local function follow(target)
+  for _ = 1, 3 do
+    local ok, why = can_open(target)
+    local elsewhere = not ok and why:match 'for target = "(%a+)" %('
+    if not elsewhere or elsewhere == target then return target, ok, why end
+    target = elsewhere
+  end
+  return target
+end
+
+-- What the folder is laid out for by its names, whatever is wrong in it, unless the reader says that it is for another target;
 -- where its names do not say so, what can be read; else why it is nothing for masks.
 local function find_target()
   if opt.target ~= "auto" then return opt.target end
   local named = data_target(dir)
   core.log_level "error"
   local first = named or "mask"
-  local second = first == "mask" and "class" or "mask"
-  local ok, why = can_open(first)
-  local elsewhere = not ok and why:match 'for target = "(%a+)" %('
-  if ok or (named and (not elsewhere or elsewhere == first)) then return first end
-  if elsewhere then return elsewhere end
-  local may, other = can_open(second)
-  elsewhere = not may and other:match 'for target = "(%a+)" %('
-  if may or elsewhere then return may and second or elsewhere end
+  local target, ok, why = follow(first)
+  if ok or named or target ~= first then return target end
+  local other, may = follow "class"
+  if may or other ~= "class" then return other end
   sp.fail(why)
 end
 
