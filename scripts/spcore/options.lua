@@ -61,10 +61,11 @@ options.common = {
   mask_name = { "", "how masks are called, * being the stem of the image: '*_mask', or 'img_*=mask_*'",
     default = "of the same stem, or by the one rule that fits them all", groups = "reading graph",
     sets = "reader.mask_name", more = "How masks are called, where * is the stem of the image without its ending, such as _*\\_mask_." },
-  mask_values = { "", "which class a value of the masks is: 0=bg,255=fg; 0-127=bg; #ff0000=fg; 7=ignore",
+  mask_values = { "", "which class a value of the masks is: 0=bg,255=fg; 0-127=bg; #ff0000=fg; 7=ignore; /1000",
     default = "values are the numbers of classes, 255 is no label", groups = "reading graph", sets = "reader.mask_values",
     more = "Which class each value of the masks is, such as _0=bg,255=fg_, with ranges (_0-127=bg_), colours (_#ff0000=fg_), and "
-      .. "_ignore_ for no label. Without classes.txt it names the classes, in this order." },
+      .. "_ignore_ for no label; _/1000_ in front divides values from 1000 on, which are class * 1000 + k. "
+      .. "Without classes.txt it names the classes, in this order." },
   columns = { "", "of a .csv file: which column is what: file=path,label=dx,split=fold", default = "by their names",
     groups = "reading graph", sets = "reader.columns", value = "ROLE=NAME,...",
     more = "Which column of a .csv file is what, such as _file=path,label=dx,split=fold_. Names alone are columns of values: classes "

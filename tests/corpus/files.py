@@ -734,17 +734,17 @@ def npy_empty(c):
 
 @case
 def npy_masks(c):
-    "masks of bool, and with a dimension of 1"
+    "masks of bool, of int64, of float, and with a dimension of 1"
     npy(c, "d/images.npy", c.picture(32, 6, 3).reshape(4, 8, 6, 3))
     c.write("d/classes.txt", "a\nb\n")
     masks = np.zeros((4, 8, 6), np.uint8)
     masks[:, 4:] = 1
-    for m in (masks, masks.astype(bool), masks[..., None], masks[:, None]):
+    for m in (masks, masks.astype(bool), masks[..., None], masks[:, None], masks.astype(np.int64), masks.astype(">f4")):
         npy(c, "d/masks.npy", m)
         found = c.json("data d --target mask --check")
         assert found["check"]["pixels"] == [0.5, 0.5], found
-    npy(c, "d/masks.npy", masks.astype(np.int64))
-    c.run("data d --target mask", 1, 'masks are uint8 or bool (save array.astype("uint8"))')
+    npy(c, "d/masks.npy", masks[:, :5])
+    c.run("data d --target mask", 1, "masks are whole numbers, and these 4 x 8 x 6")
 
 
 # ---- archives ----

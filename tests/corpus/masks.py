@@ -130,7 +130,7 @@ def values_wrong(c):
     "entries that make no sense"
     fill(c, values(0, 1))
     for text, words in {"0": "has no =", "0=": "no name", "x=bg": "no value", "0=cat": "classes.txt has not", "0=bg,0=fg": "has a class already",
-                        "0=bg,#00ff00=fg": "numbers and colours", "700=fg": "above 255"}.items():
+                        "0=bg,#00ff00=fg": "numbers and colours", "/1=fg": "no number above 1", "/1000,/10": "second divisor", "300-400=bg,350=fg": "has a class already"}.items():
         c.run(f"data d --target mask --mask-values {text}", 1, says=words)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * fuzz_image.c - damaged image files of all formats: decoded or refused in words, within max_pixels. PROGRAM ROUNDS SEED
- * FORMAT takes those of one format alone: jpeg, png, tiff, webp, bmp, pnm or gif. */
+ * FORMAT takes those of one format alone: jpeg, png, tiff, webp, bmp, pnm, npy or gif. */
 #include <check.h>
 #include <png.h>
 
@@ -11,7 +11,7 @@
 #include "tests/kit/first_pictures.h"
 #include "tests/kit/image_files.h"
 
-enum { W = 23, H = 17, SEEDS = 32, MAX_PIXELS = 40000 };
+enum { W = 23, H = 17, SEEDS = 48, MAX_PIXELS = 40000 };
 
 typedef struct seeds {
   if_bytes file[SEEDS];
@@ -52,6 +52,16 @@ static void add_pnm(seeds *s, int kind, int w, int h, int most) {
     if (kind <= 3) n += (size_t)snprintf(b + n, 8, "%d ", (int)(i * 37 % (size_t)(most + 1)));
     else b[n++] = (char)(i * 37);
   add_bytes(s, "pnm", b, n);
+}
+
+static void add_npy(seeds *s, const char *descr, const char *shape, size_t bytes) {
+  uint8_t b[4096] = "\x93NUMPY\1";
+  int n = snprintf((char *)b + 10, 118, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
+  memset(b + 10 + n, ' ', (size_t)(118 - n));
+  b[8] = 118;
+  b[127] = '\n';
+  for (size_t i = 0; i < bytes; i++) b[128 + i] = (uint8_t)(i * 37);
+  add_bytes(s, "npy", b, 128 + bytes);
 }
 
 static uint32_t crc(const uint8_t *p, size_t n) {
@@ -111,6 +121,11 @@ static void make_seeds(seeds *s) {
   add_bmp(s, 9, 8, 16, 3);
   add_bmp(s, 9, 8, 24, 0);
   add_bmp(s, 9, 8, 32, 0);
+  add(s, "png", if_png(wide, W, H, PNG_COLOR_TYPE_GRAY, 16, 0));
+  add(s, "tiff", if_tiff(rgb, W, H, 3));
+  add_npy(s, "<u2", "(9, 8)", 144);
+  add_npy(s, ">f4", "(9, 8, 3)", 864);
+  add_npy(s, "|b1", "(4, 9, 8)", 288);
   for (int kind = 1; kind <= 6; kind++) add_pnm(s, kind, 9, 8, kind % 3 == 1 ? 1 : kind == 5 ? 1000 : 200);
 #ifdef HAVE_GIF
   add_bytes(s, "gif", if_gif_animation, sizeof if_gif_animation);
@@ -142,22 +157,27 @@ START_TEST(damaged_files) {
     uint8_t *p = malloc(d.size);
     FZ_CHECK(p, "out of memory");
     d.file = (im_buf){memcpy(p, work, d.size), d.size};
-    for (int labels = 0; labels < 2; labels++) {
+    for (int as = 0; as < 4; as++) { /* im_rgb, im_labels, im_numbers in both ways */
       int w = 0, h = 0;
+      im_pixels found = {0};
       d.why[0] = 0;
-      int rc = labels ? im_labels(&d, MAX_PIXELS, &px, &w, &h) : im_rgb(&d, MAX_PIXELS, &px, &w, &h);
+      int rc = as == 0   ? im_rgb(&d, MAX_PIXELS, &px, &w, &h)
+               : as == 1 ? im_labels(&d, MAX_PIXELS, &px, &w, &h)
+                         : im_numbers(&d, MAX_PIXELS, as == 2 ? IM_IMAGE : IM_VALUES, &px, &found);
       if (rc != SP_OK) {
         FZ_CHECK(d.why[0], "round %ld: refused with %d and no words", r, rc);
         continue;
       }
       decoded++;
+      if (as > 1) w = found.w, h = found.h;
       FZ_CHECK(d.orientation >= 1 && d.orientation <= 8, "round %ld: orientation %d", r, d.orientation);
       FZ_CHECK(w > 0 && h > 0 && (int64_t)w * h <= MAX_PIXELS, "round %ld: %d x %d pixels", r, w, h);
-      for (size_t i = 0; i < (size_t)w * (size_t)h * (labels ? 1 : 3); i++) sum += ((const uint8_t *)px.p)[i];
+      size_t bytes = as == 0 ? 3 : as == 1 ? 1 : (size_t)found.channels * im_type_bytes(found.type);
+      for (size_t i = 0; i < (size_t)w * (size_t)h * bytes; i++) sum += ((const uint8_t *)px.p)[i];
     }
   }
   printf("%ld rounds, %ld decoded, sum %u\n", rounds, decoded, sum);
-  FZ_CHECK(rounds < 1000 || (decoded > rounds / 20 && decoded < rounds * 2), "the mutations are too harsh or too mild");
+  FZ_CHECK(rounds < 1000 || (decoded > rounds / 20 && decoded < rounds * 4), "the mutations are too harsh or too mild");
   for (int k = 0; k < s.n; k++) free(s.file[k].p);
   im_buf_free(&px);
   im_decoder_free(&d);

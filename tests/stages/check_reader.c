@@ -506,10 +506,13 @@ START_TEST(test_masks_refused) {
   says(t, SP_E_DATA, "images/a.jpg is 8 x 8 pixels, but its mask ");
   says(t, SP_E_DATA, "masks/a.png is 8 x 7 (width x height)");
   spt_free(t);
+  v[9] = 300;
   if_write("masks/a.png", if_png(v, 8, 8, PNG_COLOR_TYPE_GRAY, 16, 0));
+  v[9] = 0;
   t = reader("size = 8, classes = 5", 1);
   read_from(t, 0, 1);
-  says(t, SP_E_DATA, "masks/a.png: a mask with 16 bits a pixel");
+  says(t, SP_E_DATA, "masks/a.png: the pixel at x = 1, y = 1 is 300, which is no label");
+  says(t, SP_E_DATA, "mask_values = \"0=0,300=1\"");
   spt_free(t);
   if_write("masks/a.png", if_png(v, 8, 8, PNG_COLOR_TYPE_RGB, 8, 0));
   t = reader("size = 8, classes = 5", 1);

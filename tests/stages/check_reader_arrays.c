@@ -234,13 +234,13 @@ START_TEST(test_partners_refused) {
   refused(CLASS, SP_E_DATA, "set/labels.npy holds 2 x 2 of uint8; labels are integers");
   put("labels", "|u1", "", zeros, 1);
   refused(CLASS, SP_E_DATA, "set/labels.npy holds uint8; labels are integers");
-  put("masks", "<i4", "2, 4, 6", zeros, sizeof zeros);
+  put("masks", "<c8", "1, 4, 6", zeros, sizeof zeros);
   refused("classes = 2", SP_E_DATA, "set/masks.npy holds ");
   put("masks", "|u1", "2, 6, 4", zeros, sizeof zeros);
   refused("classes = 2", SP_E_DATA,
-          "holds 2 x 6 x 4 of uint8; masks are uint8 or bool (save array.astype(\"uint8\")), and these 2 x 4 x 6");
-  put("masks", "|u1", "2, 5, 4, 6", zeros, sizeof zeros);
-  refused("classes = 2", SP_E_DATA, "of planes for each class (one-hot) save the argmax over these");
+          "holds 2 x 6 x 4 of uint8; masks are whole numbers, and these 2 x 4 x 6");
+  put("masks", "|u1", "2, 5, 4, 5", zeros, sizeof zeros);
+  refused("classes = 2", SP_E_DATA, "perhaps with a plane for each class");
   put("labels", "|u1", "2, 4", zeros, 8);
   refused(CLASS, SP_E_DATA, "of a column for each class (one-hot) save array.argmax(1)");
 }

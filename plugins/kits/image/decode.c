@@ -48,7 +48,7 @@ void *im_room(im_decoder *d, size_t bytes) {
 }
 
 void *im_room_raw(im_decoder *d, struct im_raw raw) {
-  void *p = im_room(d, (size_t)raw.w * (size_t)raw.h * (size_t)raw.channels);
+  void *p = im_room(d, (size_t)raw.w * (size_t)raw.h * (size_t)raw.channels * im_type_bytes(raw.type));
   d->raw = raw;
   return p;
 }
@@ -97,24 +97,43 @@ int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels) {
     return im_say(d, IM_BROKEN, "its header says %" PRId64 " x %" PRId64 " pixels; at most %d are possible", w, h,
                   IM_MOST_PIXELS);
   return im_say(d, IM_BROKEN,
-                "its header says %" PRId64 " x %" PRId64 " pixels, and max_pixels is %" PRId64 "; `max_pixels = %" PRId64
-                "` reads it",
+                "its header says %" PRId64 " x %" PRId64 " pixels, and max_pixels is %" PRId64
+                "; `max_pixels = %" PRId64 "` reads it",
                 w, h, max_pixels, w * h);
 }
 
 /* ---- pixels as they are ---- */
-static int raw_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int channels, int *w, int *h) {
-  const struct im_raw *r = &d->raw;
+/* Of bytes; channels: 1 or 3. */
+static int raw_pixels(im_decoder *d, const struct im_raw *r, const uint8_t *p, int64_t max_pixels, im_buf *px,
+                      int channels, int *w, int *h) {
   int rc = im_check_pixels(d, *w = r->w, *h = r->h, max_pixels);
   if (rc || !px) return rc;
+  if (r->type != IM_U8)
+    return im_say(d, SP_E_DATA,
+                  "its numbers are %s; images are bytes: save array.astype(\"uint8\"), or of numbers from 0 to 1 "
+                  "(255 * array).round().astype(\"uint8\")",
+                  im_type_name(r->type));
+  if (r->channels != 1 && (r->channels != 3 || channels == 1))
+    return im_say(d, SP_E_DATA, "it has %d channels; those of 1 or 3 are read, of RGBA save array[..., :3]",
+                  r->channels);
   size_t n = (size_t)r->w * (size_t)r->h, pixel = r->planar ? 1 : (size_t)r->channels;
   uint8_t *to = im_reserve(px, n * (size_t)channels);
-  const uint8_t *p = d->file.p;
   if (!to) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", *w, *h);
   size_t plane = r->channels == 1 ? 0 : r->planar ? n : 1;
   for (size_t i = 0; i < n; i++)
     for (size_t c = 0; c < (size_t)channels; c++) *to++ = p[i * pixel + c * plane];
   return SP_OK;
+}
+
+static int npy_pixels(im_decoder *d, int64_t max_pixels, im_buf *px, int channels, int *w, int *h) {
+  struct im_raw r;
+  size_t at;
+  int rc = im_npy_raw(d, &r, &at);
+  return rc ? rc : raw_pixels(d, &r, (const uint8_t *)d->file.p + at, max_pixels, px, channels, w, h);
+}
+
+static int npy_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  return npy_pixels(d, max_pixels, px, 3, w, h);
 }
 
 /* ---- any of them ---- */
@@ -123,13 +142,15 @@ static int begins(const im_decoder *d, size_t at, const char *bytes, size_t n) {
 }
 
 static int is_jpeg(const im_decoder *d) { return begins(d, 0, "\xFF\xD8\xFF", 3); }
-static int is_png(const im_decoder *d) { return begins(d, 0, "\x89PNG\r\n\x1A\n", 8); }
+int im_is_png(const im_decoder *d) { return begins(d, 0, "\x89PNG\r\n\x1A\n", 8); }
 static int is_webp(const im_decoder *d) { return begins(d, 0, "RIFF", 4) && begins(d, 8, "WEBP", 4); }
 
 /* Of the usual kind, or of that for more than 4 GiB. */
-static int is_tiff(const im_decoder *d) {
+int im_is_tiff(const im_decoder *d) {
   return begins(d, 0, "II*\0", 4) || begins(d, 0, "MM\0*", 4) || begins(d, 0, "II+\0", 4) || begins(d, 0, "MM\0+", 4);
 }
+
+int im_is_npy(const im_decoder *d) { return begins(d, 0, "\x93NUMPY", 6); }
 
 static int is_gif(const im_decoder *d) { return begins(d, 0, "GIF87a", 6) || begins(d, 0, "GIF89a", 6); }
 
@@ -156,12 +177,13 @@ typedef struct format {
 
 static const format formats[] = {
     {is_jpeg, im_jpeg_orientation, im_jpeg},
-    {is_png, im_png_orientation, png_rgb},
+    {im_is_png, im_png_orientation, png_rgb},
     {is_webp, im_webp_orientation, im_webp},
-    {is_tiff, NULL, im_tiff},
+    {im_is_tiff, NULL, im_tiff},
     {is_bmp, NULL, im_bmp},
     {is_gif, NULL, im_gif},
     {is_pnm, NULL, im_pnm},
+    {im_is_npy, NULL, npy_rgb},
 };
 
 static void begin(im_decoder *d) {
@@ -169,10 +191,34 @@ static void begin(im_decoder *d) {
   d->note[0] = 0;
 }
 
+/* Puts numbers side by side that are planes, or in the other byte order. */
+static int interleave(im_decoder *d, const struct im_raw *r, const uint8_t *p, im_buf *px) {
+  size_t n = (size_t)r->w * (size_t)r->h, channels = (size_t)r->channels, item = im_type_bytes(r->type);
+  uint8_t *to = im_reserve(px, n * channels * item);
+  if (!to) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels of %d channels", r->w, r->h, r->channels);
+  if (!r->planar && !r->swapped) {
+    memcpy(to, p, n * channels * item);
+    return SP_OK;
+  }
+  for (size_t i = 0; i < n; i++)
+    for (size_t c = 0; c < channels; c++, to += item) {
+      const uint8_t *from = p + (r->planar ? c * n + i : i * channels + c) * item;
+      for (size_t k = 0; k < item; k++) to[k] = from[r->swapped ? item - 1 - k : k];
+    }
+  return SP_OK;
+}
+
+static int raw_numbers(im_decoder *d, const struct im_raw *r, const uint8_t *p, int64_t max_pixels, im_buf *px,
+                       im_pixels *out) {
+  int rc = im_check_pixels(d, r->w, r->h, max_pixels);
+  *out = (im_pixels){.w = r->w, .h = r->h, .channels = r->channels, .type = r->type};
+  return rc ? rc : interleave(d, r, p, px);
+}
+
 /* px NULL: the header alone. */
 static int decode(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   begin(d);
-  if (d->raw.w) return raw_pixels(d, max_pixels, px, 3, w, h);
+  if (d->raw.w) return raw_pixels(d, &d->raw, d->file.p, max_pixels, px, 3, w, h);
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     const format *f = &formats[i];
     if (!f->is(d)) continue;
@@ -189,10 +235,36 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   return rc ? rc : im_turn(d, px, w, h, 3);
 }
 
+int im_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
+  struct im_raw r;
+  size_t at;
+  int rc;
+  begin(d);
+  *out = (im_pixels){0};
+  if (d->raw.w) return raw_numbers(d, &d->raw, d->file.p, max_pixels, px, out);
+  if (im_is_npy(d)) {
+    rc = im_npy_raw(d, &r, &at);
+    return rc ? rc : raw_numbers(d, &r, (const uint8_t *)d->file.p + at, max_pixels, px, out);
+  }
+  if (im_is_png(d)) {
+    d->orientation = im_png_orientation(d->file.p, d->size);
+    rc = im_png_numbers(d, max_pixels, as, px, out);
+  } else {
+    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, as, px, out) : SP_OK;
+  }
+  if (rc) return rc;
+  if (!out->channels) {
+    *out = (im_pixels){.channels = 3, .colour = 1};
+    return im_rgb(d, max_pixels, px, &out->w, &out->h);
+  }
+  return im_turn(d, px, &out->w, &out->h, out->channels * (int)im_type_bytes(out->type));
+}
+
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   begin(d);
-  if (d->raw.w) return raw_pixels(d, max_pixels, px, 1, w, h);
-  if (!is_png(d)) {
+  if (d->raw.w) return raw_pixels(d, &d->raw, d->file.p, max_pixels, px, 1, w, h);
+  if (im_is_npy(d)) return npy_pixels(d, max_pixels, px, 1, w, h);
+  if (!im_is_png(d)) {
     char what[WHAT_WORDS];
     what_is(d->file.p, d->size, what);
     return im_say(d, IM_BROKEN, "not PNG by its first bytes, as a mask must be%s%s", *what ? ": " : "", what);
@@ -204,8 +276,15 @@ int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 
 int im_in_colour(const im_decoder *d) {
   enum { RGB = 2, RGBA = 6, KIND_AT = 25 }; /* of the header's bytes */
-  int kind = is_png(d) && d->size > KIND_AT ? ((const uint8_t *)d->file.p)[KIND_AT] : 0;
+  int kind = im_is_png(d) && d->size > KIND_AT ? ((const uint8_t *)d->file.p)[KIND_AT] : 0;
   return kind == RGB || kind == RGBA;
+}
+
+int im_has_byte_labels(const im_decoder *d) {
+  enum { DEPTH_AT = 24, KIND_AT = 25, GREY = 0, PALETTE = 3 };
+  const uint8_t *p = d->file.p;
+  if (d->raw.w) return d->raw.type == IM_U8 && d->raw.channels == 1;
+  return im_is_png(d) && d->size > KIND_AT && p[DEPTH_AT] <= 8 && (p[KIND_AT] == GREY || p[KIND_AT] == PALETTE);
 }
 
 int im_size(im_decoder *d, int *w, int *h) {

@@ -19,6 +19,9 @@ typedef struct im_buf {
 void *im_reserve(im_buf *b, size_t bytes); /* NULL when out of memory; what was in it is lost */
 void im_buf_free(im_buf *b);
 
+/* What the numbers of pixels are. */
+enum { IM_U8, IM_I8, IM_U16, IM_I16, IM_U32, IM_I32, IM_U64, IM_I64, IM_F16, IM_F32, IM_F64 };
+
 /* One worker's decoder. Zero-initialised is ready. When a call does not return SP_OK, `why` says what is wrong, without
  * the file's name. */
 typedef struct im_decoder {
@@ -26,7 +29,9 @@ typedef struct im_decoder {
   size_t size;    /* of the file held in `file` */
   struct im_raw { /* what `file` holds are pixels, see im_room_raw; w 0: it is a file */
     int w, h, channels, planar;
+    int type, swapped; /* IM_U8 ...; swapped: bytes of a number are in the other order than this machine's */
   } raw;
+  int channels;         /* set by the caller: how many an array of three dimensions has; 0: the size says it */
   int as_stored;        /* set by the caller: images are not turned as their EXIF orientation says */
   int least_w, least_h; /* set by the caller: sides that im_rgb may shrink a JPEG down to, by 2, 4 or 8; 0: never */
   int orientation;      /* of the last image, 1..8 as EXIF counts */
@@ -42,8 +47,8 @@ int im_take(im_decoder *d, const void *data, size_t bytes);
 
 /* Room for a file that the caller puts there; NULL: no memory. */
 void *im_room(im_decoder *d, size_t bytes);
-/* The same for pixels as they are: h rows of w grey values or labels (channels 1) or RGB triples (3), or where `planar`
- * is set one such plane for each channel. */
+/* The same for pixels as they are: h rows of w pixels of so many channels, or where `planar` is set one such plane for
+ * each channel. */
 void *im_room_raw(im_decoder *d, struct im_raw raw);
 
 /* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The header's size is checked against max_pixels before
@@ -53,6 +58,28 @@ void *im_room_raw(im_decoder *d, struct im_raw raw);
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
+
+/* Pixels as the file has them: h rows of w, each of `channels` numbers of the type. */
+typedef struct im_pixels {
+  int w, h, channels, type;
+  int colour, alpha; /* the first three are red, green and blue; the last one is alpha */
+  int has_nodata;    /* the file says which number stands for "no data" */
+  double nodata;
+} im_pixels;
+/* IM_IMAGE: grey of less than 8 bits is spread over 0 to 255, a palette becomes RGB. IM_VALUES: numbers and indices as
+ * they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB, become RGB bytes. Turned as
+ * EXIF says. */
+enum { IM_IMAGE, IM_VALUES };
+int im_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out);
+/* "uint16", for words; bytes of one; the largest, 0 of floats. These functions can't fail. */
+const char *im_type_name(int type);
+size_t im_type_bytes(int type);
+double im_type_most(int type);
+/* Numbers of any type, as floats; and as whole ones from -2^31 on: the place of the first that is none, else n. */
+void im_to_floats(const void *from, int type, size_t n, float *to);
+size_t im_to_whole(const void *from, int type, size_t n, int32_t *to);
+/* What im_load took is a grey or palette PNG of 8 bits or less, or a plane of bytes: im_labels has all of it. */
+int im_has_byte_labels(const im_decoder *d);
 /* Whether im_rgb takes so many. */
 int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
 /* RGB triples become brightness, a byte a pixel, as Pillow's convert("L") has it: of grey the byte itself. This function

@@ -12,12 +12,15 @@
 enum { ADLER = 4, CRC = 4 };   /* bytes of the checksums behind the pixels */
 enum { MOST_CHUNK = 8 << 20 }; /* bytes, but for pixels */
 
+enum { AS_RGB, AS_LABELS, AS_IMAGE, AS_VALUES }; /* im_rgb, im_labels, im_numbers */
+
 typedef struct job {
   im_decoder *d;
   im_buf *px;
   int64_t max_pixels;
   size_t at, lacking; /* lacking: bytes that the file should have had */
-  int w, h, labels, only_header;
+  int w, h, how, only_header;
+  im_pixels *out;      /* with AS_IMAGE and AS_VALUES */
   int complete, wrong; /* all rows are there; their checksum is wrong */
   int unchecked;       /* zlib is to leave that checksum alone, as it is cut off */
 } job;
@@ -55,6 +58,29 @@ static int want_labels(job *j, int colour, int depth) {
   return SP_OK;
 }
 
+static void want_rgb(png_structp png, int colour, int depth) {
+  if (depth == 16) png_set_strip_16(png);
+  if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
+  if (!(colour & PNG_COLOR_MASK_COLOR) && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
+  if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+}
+
+static void want_numbers(job *j, png_structp png, int colour, int depth) {
+  int palette = colour == PNG_COLOR_TYPE_PALETTE, values = j->how == AS_VALUES;
+  if (depth == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) png_set_swap(png);
+  if (depth < 8 && values) png_set_packing(png);
+  else if (palette) png_set_palette_to_rgb(png);
+  else if (depth < 8) png_set_expand_gray_1_2_4_to_8(png);
+  int is_colour = palette ? !values : colour & PNG_COLOR_MASK_COLOR, alpha = !!(colour & PNG_COLOR_MASK_ALPHA);
+  *j->out = (im_pixels){.w = j->w,
+                        .h = j->h,
+                        .channels = (is_colour ? 3 : 1) + alpha,
+                        .type = depth == 16 ? IM_U16 : IM_U8,
+                        .colour = !!is_colour,
+                        .alpha = alpha};
+}
+
 static int read_rows(job *j, png_structp png, png_infop info) {
   png_set_read_fn(png, j, take_bytes);
   png_set_chunk_malloc_max(png, MOST_CHUNK); /* whatever length a chunk claims */
@@ -68,19 +94,18 @@ static int read_rows(job *j, png_structp png, png_infop info) {
   j->w = (int)w;
   j->h = (int)h;
   if (j->only_header) return SP_OK;
-  if (j->labels) {
+  if (j->how == AS_LABELS) {
     if ((rc = want_labels(j, colour, depth))) return rc;
     png_set_packing(png);
+  } else if (j->how == AS_RGB) {
+    want_rgb(png, colour, depth);
   } else {
-    if (depth == 16) png_set_strip_16(png);
-    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
-    if (!(colour & PNG_COLOR_MASK_COLOR) && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
-    if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
-    png_set_strip_alpha(png);
+    want_numbers(j, png, colour, depth);
   }
   int passes = png_set_interlace_handling(png);
   png_read_update_info(png, info);
-  size_t line = (size_t)w * (j->labels ? 1 : 3);
+  size_t pixel = j->out ? (size_t)j->out->channels * im_type_bytes(j->out->type) : j->how == AS_LABELS ? 1 : 3;
+  size_t line = (size_t)w * pixel;
   if (png_get_rowbytes(png, info) != line)
     return im_say(j->d, SP_E_INTERNAL, "libpng gives %zu bytes a row, not %zu", png_get_rowbytes(png, info), line);
   uint8_t *p = im_reserve(j->px, line * h);
@@ -114,15 +139,23 @@ static int decode(job *j) {
   return rc;
 }
 
+static int decode_twice(job *j) {
+  int rc = decode(j);
+  if (rc != IM_BROKEN || !j->lacking || j->lacking > ADLER + CRC) return rc;
+  j->at = j->lacking = 0;
+  j->unchecked = 1;
+  return decode(j);
+}
+
 int im_png(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h) {
-  job j = {.d = d, .px = px, .max_pixels = max_pixels, .labels = labels, .only_header = !px};
-  int rc = decode(&j);
-  if (rc == IM_BROKEN && j.lacking && j.lacking <= ADLER + CRC) {
-    j.at = j.lacking = 0;
-    j.unchecked = 1;
-    rc = decode(&j);
-  }
+  job j = {.d = d, .px = px, .max_pixels = max_pixels, .how = labels ? AS_LABELS : AS_RGB, .only_header = !px};
+  int rc = decode_twice(&j);
   *w = j.w;
   *h = j.h;
   return rc;
+}
+
+int im_png_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
+  job j = {.d = d, .px = px, .max_pixels = max_pixels, .how = as == IM_VALUES ? AS_VALUES : AS_IMAGE, .out = out};
+  return decode_twice(&j);
 }

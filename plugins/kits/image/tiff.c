@@ -5,6 +5,7 @@
 #ifdef HAVE_TIFF
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tiffio.h>
@@ -15,10 +16,12 @@ enum { MOST_SAMPLES = 8, MOST_BITS = 16 }; /* of a pixel, of a sample */
 
 typedef struct job {
   im_decoder *d;
-  im_buf *px; /* NULL: the header alone */
+  im_buf *px;     /* NULL: the header alone */
+  im_pixels *out; /* NULL: RGB bytes are wanted */
   int64_t max_pixels;
   toff_t at;
-  int w, h;
+  int w, h, as;
+  uint16_t samples, bits, form, planes, photometric; /* planes: samples of a pixel lie apart */
 } job;
 
 /* ---- the file, which is in memory ---- */
@@ -67,22 +70,43 @@ static int warned(TIFF *tif, void *arg, const char *module, const char *fmt, va_
 static int broken(im_decoder *d) { return *d->why ? IM_BROKEN : im_say(d, IM_BROKEN, "libtiff: the file is damaged"); }
 
 /* ---- the picture ---- */
+/* Of numbers that RGB bytes cannot be made of as they are. */
+static int check_bytes(job *j) {
+  static const char *const forms[] = {[SAMPLEFORMAT_INT] = "with a sign", [SAMPLEFORMAT_IEEEFP] = "float"};
+  int odd = j->form == SAMPLEFORMAT_INT || j->form == SAMPLEFORMAT_IEEEFP;
+  if (odd || j->bits > MOST_BITS)
+    return im_say(j->d, IM_BROKEN, "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read", j->bits,
+                  odd ? " (" : "", odd ? forms[j->form] : "", odd ? ")" : "", j->samples);
+  if (j->samples > MOST_SAMPLES)
+    return im_say(j->d, IM_BROKEN, "samples of %d bits, %d a pixel; at most 8 of 16 bits are read", j->bits,
+                  j->samples);
+  return SP_OK;
+}
+
 /* What libtiff allocates for a strip or a tile goes by what the header says. */
 static int check_header(job *j, TIFF *tif) {
   uint32_t w = 0, h = 0;
-  uint16_t samples = 1, bits = 1, way = 1, form = SAMPLEFORMAT_UINT;
+  uint16_t way = 1, config = PLANARCONFIG_CONTIG;
+  j->samples = j->bits = 1;
+  j->form = SAMPLEFORMAT_UINT;
+  j->photometric = PHOTOMETRIC_MINISBLACK;
   TIFFGetField(tif, TIFFTAG_IMAGEWIDTH, &w);
   TIFFGetField(tif, TIFFTAG_IMAGELENGTH, &h);
-  TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLESPERPIXEL, &samples);
-  TIFFGetFieldDefaulted(tif, TIFFTAG_BITSPERSAMPLE, &bits);
+  TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLESPERPIXEL, &j->samples);
+  TIFFGetFieldDefaulted(tif, TIFFTAG_BITSPERSAMPLE, &j->bits);
   TIFFGetFieldDefaulted(tif, TIFFTAG_ORIENTATION, &way);
-  TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLEFORMAT, &form);
+  TIFFGetFieldDefaulted(tif, TIFFTAG_SAMPLEFORMAT, &j->form);
+  TIFFGetFieldDefaulted(tif, TIFFTAG_PLANARCONFIG, &config);
+  TIFFGetField(tif, TIFFTAG_PHOTOMETRIC, &j->photometric);
+  j->planes = config == PLANARCONFIG_SEPARATE && j->samples > 1;
   int rc = im_check_pixels(j->d, w, h, j->max_pixels < MOST_PIXELS ? j->max_pixels : MOST_PIXELS);
+  if (!rc && !j->out) rc = check_bytes(j);
   if (rc) return rc;
-  if (samples > MOST_SAMPLES || bits > MOST_BITS)
-    return im_say(j->d, IM_BROKEN, "samples of %d bits%s, %d a pixel; at most 8 of 16 bits are read", bits,
-                  form == SAMPLEFORMAT_IEEEFP ? " (float)" : "", samples);
-  int64_t most = (int64_t)w * h * MOST_SAMPLES * (MOST_BITS / 8) + SPARE_BYTES;
+  int64_t each = j->out ? (int64_t)j->samples * (j->bits + 7) / 8 : (int64_t)MOST_SAMPLES * (MOST_BITS / 8);
+  if (each > IM_MAX_FILE / ((int64_t)w * h))
+    return im_say(j->d, IM_BROKEN, "its pixels would have more than 1 GiB: %u x %u, of %d channels and %d bits", w, h,
+                  j->samples, j->bits);
+  int64_t most = (int64_t)w * h * each + SPARE_BYTES;
   uint64_t part = TIFFIsTiled(tif) ? TIFFTileSize64(tif) : TIFFStripSize64(tif);
   if (part > (uint64_t)most) return im_say(j->d, IM_BROKEN, "a part of it would be larger than %d x %d pixels", w, h);
   j->d->orientation = way >= 1 && way <= 8 ? way : 1;
@@ -121,24 +145,180 @@ static int run(job *j, TIFF *tif) {
   return SP_OK;
 }
 
-int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
-  job j = {.d = d, .px = px, .max_pixels = max_pixels};
+/* ---- numbers ---- */
+static int type_of(const job *j) {
+  if (j->form == SAMPLEFORMAT_IEEEFP)
+    return j->bits == 16 ? IM_F16 : j->bits == 32 ? IM_F32 : j->bits == 64 ? IM_F64 : -1;
+  int is_signed = j->form == SAMPLEFORMAT_INT;
+  if (!is_signed && j->form != SAMPLEFORMAT_UINT && j->form != SAMPLEFORMAT_VOID) return -1;
+  if (!is_signed && (j->bits == 1 || j->bits == 2 || j->bits == 4)) return IM_U8;
+  return j->bits == 8    ? IM_U8 + is_signed
+         : j->bits == 16 ? IM_U16 + is_signed
+         : j->bits == 32 ? IM_U32 + is_signed
+         : j->bits == 64 ? IM_U64 + is_signed
+                         : -1;
+}
+
+/* One row or part of one, whose first pixel is at x, y; of plane c, or all of them. Of less than a byte a number the
+ * highest bits are the first. */
+static void put_row(const job *j, const uint8_t *from, int x, int y, int n, int c, uint8_t *to) {
+  size_t item = im_type_bytes(j->out->type), channels = j->samples, here = j->planes ? 1 : channels;
+  uint8_t *p = to + (((size_t)y * (size_t)j->w + (size_t)x) * channels + (size_t)c) * item;
+  for (size_t i = 0, count = (size_t)n * here; i < count; i++) {
+    size_t at = j->planes ? i * channels : i;
+    if (j->bits >= 8) memcpy(p + at * item, from + i * item, item);
+    else p[at] = (uint8_t)(from[i * j->bits / 8] >> (8 - j->bits - i * j->bits % 8) & ((1 << j->bits) - 1));
+  }
+}
+
+static int read_tiles(job *j, TIFF *tif, uint8_t *part, uint8_t *to) {
+  uint32_t tw = 0, th = 0;
+  TIFFGetField(tif, TIFFTAG_TILEWIDTH, &tw);
+  TIFFGetField(tif, TIFFTAG_TILELENGTH, &th);
+  size_t line = (size_t)TIFFTileRowSize64(tif), each = (size_t)(j->planes ? 1 : j->samples) * j->bits;
+  if (!tw || !th || line < (tw * each + 7) / 8 || (uint64_t)line * th > TIFFTileSize64(tif)) return broken(j->d);
+  for (int c = 0; c < (j->planes ? j->samples : 1); c++)
+    for (int64_t y = 0; y < j->h; y += th)
+      for (int64_t x = 0; x < j->w; x += tw) {
+        if (TIFFReadTile(tif, part, (uint32_t)x, (uint32_t)y, 0, (uint16_t)c) < 0) return broken(j->d);
+        int n = j->w - x < tw ? (int)(j->w - x) : (int)tw;
+        for (int64_t r = 0; r < th && y + r < j->h; r++)
+          put_row(j, part + (size_t)r * line, (int)x, (int)(y + r), n, c, to);
+      }
+  return SP_OK;
+}
+
+static int read_lines(job *j, TIFF *tif, uint8_t *part, uint8_t *to) {
+  size_t each = (size_t)(j->planes ? 1 : j->samples) * j->bits;
+  if ((size_t)TIFFScanlineSize64(tif) < ((size_t)j->w * each + 7) / 8) return broken(j->d);
+  for (int c = 0; c < (j->planes ? j->samples : 1); c++)
+    for (int y = 0; y < j->h; y++) {
+      if (TIFFReadScanline(tif, part, (uint32_t)y, (uint16_t)c) < 0) return broken(j->d);
+      put_row(j, part, 0, y, j->w, c, to);
+    }
+  return SP_OK;
+}
+
+/* Bytes of grey or of a palette as they are shown. */
+static int show_bytes(job *j, TIFF *tif, uint8_t *p) {
+  size_t n = (size_t)j->w * (size_t)j->h;
+  uint16_t *r, *g, *b;
+  if (j->photometric != PHOTOMETRIC_PALETTE) {
+    int most = (1 << j->bits) - 1;
+    for (size_t i = 0; i < n * j->samples; i++) p[i] = (uint8_t)(p[i] * 255 / most);
+    return SP_OK;
+  }
+  if (!TIFFGetField(tif, TIFFTAG_COLORMAP, &r, &g, &b)) return im_say(j->d, IM_BROKEN, "its palette is missing");
+  for (size_t i = n; i-- > 0;) {
+    uint8_t v = p[i];
+    p[3 * i] = (uint8_t)(r[v] >> 8), p[3 * i + 1] = (uint8_t)(g[v] >> 8), p[3 * i + 2] = (uint8_t)(b[v] >> 8);
+  }
+  *j->out = (im_pixels){j->w, j->h, 3, IM_U8, .colour = 1};
+  return SP_OK;
+}
+
+/* 0 is white. */
+static void invert(const job *j, uint8_t *p, size_t n) {
+  uint16_t v;
+  if (j->out->type == IM_U8)
+    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(((1 << j->bits) - 1) - p[i]);
+  for (size_t i = 0; j->out->type == IM_U16 && i < n; i++) {
+    memcpy(&v, p + 2 * i, 2);
+    v = (uint16_t)(65535 - v);
+    memcpy(p + 2 * i, &v, 2);
+  }
+}
+
+/* GDAL's way to say which number is no data: a tag that libtiff does not know by itself. */
+static void take_nodata(job *j, TIFF *tif) {
+  enum { GDAL_NODATA = 42113 };
+  static const TIFFFieldInfo info[] = {{GDAL_NODATA, -1, -1, TIFF_ASCII, FIELD_CUSTOM, 1, 0, (char *)"GDALNoData"}};
+  const char *text = NULL;
+  char *end;
+  if (!TIFFFindField(tif, GDAL_NODATA, TIFF_ANY) && TIFFMergeFieldInfo(tif, info, 1)) return;
+  const TIFFField *field = TIFFFindField(tif, GDAL_NODATA, TIFF_ANY);
+  uint32_t count = 0;
+  int has = 0;
+  if (!field || TIFFFieldDataType(field) != TIFF_ASCII) return;
+  if (TIFFFieldPassCount(field) && TIFFFieldReadCount(field) == TIFF_VARIABLE2)
+    has = TIFFGetField(tif, GDAL_NODATA, &count, &text);
+  else if (TIFFFieldPassCount(field)) {
+    uint16_t small = 0;
+    has = TIFFGetField(tif, GDAL_NODATA, &small, &text);
+    count = small;
+  } else if ((has = TIFFGetField(tif, GDAL_NODATA, &text))) {
+    count = text ? (uint32_t)strlen(text) : 0;
+  }
+  if (!has || !text || !count || count > 40) return;
+  char copy[48];
+  snprintf(copy, sizeof copy, "%.*s", (int)count, text);
+  j->out->nodata = strtod(copy, &end);
+  j->out->has_nodata = end != copy;
+}
+
+static int run_numbers(job *j, TIFF *tif) {
+  im_decoder *d = j->d;
+  int rc = check_header(j, tif), type;
+  uint16_t extras = 0, *kinds = NULL;
+  if (rc) return rc;
+  int as_they_are = j->photometric == PHOTOMETRIC_MINISBLACK || j->photometric == PHOTOMETRIC_MINISWHITE ||
+                    j->photometric == PHOTOMETRIC_RGB || j->photometric == PHOTOMETRIC_PALETTE;
+  if (!as_they_are) return SP_OK; /* of other colours libtiff makes RGB */
+  if ((type = type_of(j)) < 0)
+    return im_say(d, IM_BROKEN, "its numbers are of a kind that is not read (%d bits, format %d); save it as float32",
+                  j->bits, j->form);
+  if (j->photometric == PHOTOMETRIC_MINISWHITE && j->as == IM_VALUES)
+    return im_say(d, SP_E_DATA,
+                  "it says that 0 is white, so its numbers may be meant the other way round; save it as PNG");
+  TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
+  int alpha = extras && (kinds[extras - 1] == EXTRASAMPLE_ASSOCALPHA || kinds[extras - 1] == EXTRASAMPLE_UNASSALPHA);
+  *j->out =
+      (im_pixels){j->w, j->h, j->samples, type, j->photometric == PHOTOMETRIC_RGB && j->samples >= 3, alpha, 0, 0};
+  take_nodata(j, tif);
+  size_t n = (size_t)j->w * (size_t)j->h, item = im_type_bytes(type);
+  int palette = j->photometric == PHOTOMETRIC_PALETTE && j->as == IM_IMAGE, bits = j->bits;
+  if (palette && (j->samples != 1 || type != IM_U8))
+    return im_say(d, IM_BROKEN, "a palette of more than 8 bits, or beside other channels");
+  uint8_t *to = im_reserve(j->px, n * item * (palette ? 3 : j->samples));
+  uint64_t bytes = TIFFIsTiled(tif) ? TIFFTileSize64(tif) : TIFFScanlineSize64(tif);
+  uint8_t *part = im_reserve(&d->spare, (size_t)bytes);
+  if (!to || !part) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", j->w, j->h);
+  rc = TIFFIsTiled(tif) ? read_tiles(j, tif, part, to) : read_lines(j, tif, part, to);
+  if (rc || *d->why) return broken(d);
+  if (j->photometric == PHOTOMETRIC_MINISWHITE) invert(j, to, n * j->samples);
+  return j->as == IM_IMAGE && (palette || bits < 8) ? show_bytes(j, tif, to) : SP_OK;
+}
+
+static int open_and(job *j, int (*what)(job *j, TIFF *tif)) {
+  im_decoder *d = j->d;
   TIFFOpenOptions *o = TIFFOpenOptionsAlloc();
   if (!o) return im_say(d, SP_E_NOMEM, "libtiff: out of memory");
-  int64_t pixels = max_pixels < MOST_PIXELS ? max_pixels : MOST_PIXELS;
-  TIFFOpenOptionsSetMaxSingleMemAlloc(o, (tmsize_t)(pixels * MOST_SAMPLES * (MOST_BITS / 8) + SPARE_BYTES));
+  int64_t pixels = j->max_pixels < MOST_PIXELS ? j->max_pixels : MOST_PIXELS;
+  int64_t most = j->out ? IM_MAX_FILE : pixels * MOST_SAMPLES * (MOST_BITS / 8);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(o, (tmsize_t)(most + SPARE_BYTES));
   TIFFOpenOptionsSetErrorHandlerExtR(o, failed, d);
   TIFFOpenOptionsSetWarningHandlerExtR(o, warned, d);
   *d->why = 0;
-  TIFF *tif = TIFFClientOpenExt("", "rm", &j, read_bytes, write_bytes, seek_to, close_it, size_of, NULL, NULL, o);
+  TIFF *tif = TIFFClientOpenExt("", "rm", j, read_bytes, write_bytes, seek_to, close_it, size_of, NULL, NULL, o);
   TIFFOpenOptionsFree(o);
   if (!tif) return broken(d);
   *d->why = 0; /* a tag without sense was left out: some write 0 as the orientation */
-  int rc = run(&j, tif);
+  int rc = what(j, tif);
   TIFFClose(tif);
+  return rc;
+}
+
+int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
+  job j = {.d = d, .px = px, .max_pixels = max_pixels};
+  int rc = open_and(&j, run);
   *w = j.w;
   *h = j.h;
   return rc;
+}
+
+int im_tiff_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
+  job j = {.d = d, .px = px, .max_pixels = max_pixels, .as = as, .out = out};
+  return open_and(&j, run_numbers);
 }
 
 #else
@@ -149,6 +329,12 @@ int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
       d, SP_E_UNSUPPORTED,
       "it is TIFF, and this spcore was built without libtiff 4.5; install that (Debian: libtiff-dev), configure "
       "and build again");
+}
+
+int im_tiff_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
+  int w, h;
+  (void)as, (void)out;
+  return im_tiff(d, max_pixels, px, &w, &h);
 }
 
 #endif

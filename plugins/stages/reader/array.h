@@ -7,13 +7,12 @@
 
 #include <spcore/plugin.h>
 
-enum { RD_ARRAY_DIMS = 8 };
+#include "../../kits/image/npy.h"
 
-/* type: 'u', 'i', 'b' or another of NumPy's letters; item: bytes of an element. */
 typedef struct rd_array {
-  int fd, ndim, item, big_endian;
-  char type;
-  int64_t shape[RD_ARRAY_DIMS], at; /* at: of the elements in the file */
+  int fd;
+  im_npy is;
+  int64_t at; /* of the elements in the file */
 } rd_array;
 
 /* Opens a file in row-major order that has all of its elements, or fails and leaves nothing open. */
@@ -25,8 +24,5 @@ int64_t rd_array_row(const rd_array *a);
 /* Reads `bytes` of the elements; several threads may call it at once. -1: errno says why not; 0: the file has become
  * shorter. */
 int rd_array_read(const rd_array *a, int64_t at, void *to, size_t bytes);
-
-/* "3 x 480 x 640 of uint8", for words. */
-void rd_array_words(const rd_array *a, char *to, size_t size);
 
 #endif

@@ -29,7 +29,7 @@ static int rows_name(const rd_table *t, const rd_ref *ref, char *to, size_t size
 
 static int rows_load(const rd_table *t, const rd_ref *ref, rd_worker *w) {
   const rows *r = t->sources[ref->source].data;
-  size_t bytes = (size_t)rd_array_row(&r->array);
+  size_t bytes = (size_t)rd_array_row(&r->array) * (size_t)r->array.is.item;
   void *to = im_room_raw(&w->decoder, r->raw);
   int rc = to ? SP_OK : SP_E_NOMEM;
   if (!to) snprintf(w->decoder.why, sizeof w->decoder.why, "no memory for its %zu bytes", bytes);
@@ -50,15 +50,15 @@ static void rows_close(rd_source *s) {
 /* ---- what arrays must be ---- */
 static int refuse(sp_ctx *ctx, const char *path, const rd_array *a, const char *want) {
   char is[160];
-  rd_array_words(a, is, sizeof is);
+  im_npy_words(&a->is, is, sizeof is);
   return ctx->host->fail(ctx, SP_E_DATA, "%s holds %s; %s", path, is, want);
 }
 
 static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
   const rd_array *a = &r->array;
-  const int64_t *s = a->shape;
-  int last = a->ndim == 4 && (s[3] == 3 || s[3] == 1), first = a->ndim == 4 && (s[1] == 3 || s[1] == 1);
-  if (a->type != 'u' || a->item != 1)
+  const int64_t *s = a->is.shape;
+  int last = a->is.ndim == 4 && (s[3] == 3 || s[3] == 1), first = a->is.ndim == 4 && (s[1] == 3 || s[1] == 1);
+  if (a->is.type != 'u' || a->is.item != 1)
     return refuse(ctx, path, a,
                   "images are uint8: save array.astype(\"uint8\"), or of numbers from 0 to 1 (255 * array).round()"
                   ".astype(\"uint8\")");
@@ -66,32 +66,37 @@ static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
     return refuse(ctx, path, a,
                   "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels: save it with H and W other than "
                   "these, or grey as N x H x W");
-  if (a->ndim != 3 && !last && !first)
+  if (a->is.ndim != 3 && !last && !first)
     return refuse(
         ctx, path, a,
         "N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read; of RGBA save array[..., :3]");
-  int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->ndim == 3 ? 1 : s[last ? 3 : 1];
+  int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->is.ndim == 3 ? 1 : s[last ? 3 : 1];
   if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / w)
     return refuse(ctx, path, a, "a row must be a picture, and have 1 GiB at most");
-  r->raw = (struct im_raw){(int)w, (int)h, (int)channels, first};
+  r->raw = (struct im_raw){(int)w, (int)h, (int)channels, first, IM_U8, 0};
   return SP_OK;
 }
 
+/* A number for each pixel; or as many planes as there are classes, one behind the other or side by side. */
 static int mask_rows(sp_ctx *ctx, const char *path, rows *r, const rows *images) {
   const rd_array *a = &r->array;
   const struct im_raw *i = &images->raw;
-  char want[320];
+  const int64_t *s = a->is.shape;
+  int type = im_npy_type(&a->is), planes = a->is.ndim == 4 && s[2] == i->h && s[3] == i->w; /* N x C x H x W */
+  int apart = a->is.ndim == 4 && s[1] == i->h && s[2] == i->w, plain = a->is.ndim == 3 && s[1] == i->h && s[2] == i->w;
+  char want[200];
   snprintf(want, sizeof want,
-           "masks are uint8 or bool (save array.astype(\"uint8\")), and these %" PRId64
-           " x %d x %d, as the images are%s",
-           images->array.shape[0], i->h, i->w,
-           a->ndim == 4 ? "; of planes for each class (one-hot) save the argmax over these" : "");
-  int planes = a->ndim == 4 && a->shape[1] == 1; /* N x 1 x H x W; else N x H x W, perhaps x 1 */
-  if ((a->type != 'u' && a->type != 'b') || a->item != 1 ||
-      (a->ndim != 3 && (a->ndim != 4 || rd_array_row(a) != (int64_t)i->h * i->w)) ||
-      a->shape[0] != images->array.shape[0] || a->shape[1 + planes] != i->h || a->shape[2 + planes] != i->w)
+           "masks are whole numbers, and these %" PRId64
+           " x %d x %d, as the images are, perhaps with a plane for each class",
+           images->array.is.shape[0], i->h, i->w);
+  int64_t channels = plain ? 1 : planes ? s[1] : apart ? s[3] : 0;
+  if (type < 0 || s[0] != images->array.is.shape[0] || channels < 1 || channels > 255)
     return refuse(ctx, path, a, want);
-  r->raw = (struct im_raw){i->w, i->h, 1, 0};
+  if (planes && apart && s[1] != s[3])
+    return refuse(ctx, path, a,
+                  "either the second or the last of these may be the planes of classes: save the argmax over them");
+  int is_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  r->raw = (struct im_raw){i->w, i->h, (int)channels, planes, type, a->is.item > 1 && a->is.big_endian != is_big};
   return SP_OK;
 }
 
@@ -99,9 +104,11 @@ static int check_labels(sp_ctx *ctx, const char *path, const rd_array *a, int64_
   char want[240];
   snprintf(want, sizeof want,
            "labels are integers (save array.astype(\"int64\")), and these %" PRId64 ", one for each image%s", n,
-           a->ndim == 2 && a->shape[1] > 1 ? "; of a column for each class (one-hot) save array.argmax(1)" : "");
-  int is_integer = (a->type == 'u' || a->type == 'i' || a->type == 'b') && a->item <= 8 && !(a->item & (a->item - 1));
-  return is_integer && a->ndim >= 1 && a->shape[0] == n && rd_array_row(a) == 1 ? SP_OK : refuse(ctx, path, a, want);
+           a->is.ndim == 2 && a->is.shape[1] > 1 ? "; of a column for each class (one-hot) save array.argmax(1)" : "");
+  int is_integer = (a->is.type == 'u' || a->is.type == 'i' || a->is.type == 'b') && a->is.item <= 8 &&
+                   !(a->is.item & (a->is.item - 1));
+  return is_integer && a->is.ndim >= 1 && a->is.shape[0] == n && rd_array_row(a) == 1 ? SP_OK
+                                                                                      : refuse(ctx, path, a, want);
 }
 
 /* ---- labels ---- */
@@ -111,22 +118,22 @@ static uint64_t widen(uint64_t v, int bits, int is_signed) {
 
 static void write_label(const rd_array *a, const uint8_t *p, char *to, size_t size) {
   uint64_t v = 0;
-  for (int i = 0; i < a->item; i++) v = v << 8 | p[a->big_endian ? i : a->item - 1 - i];
-  v = widen(v, 8 * a->item, a->type == 'i');
-  if (a->type == 'i') snprintf(to, size, "%" PRId64, (int64_t)v);
+  for (int i = 0; i < a->is.item; i++) v = v << 8 | p[a->is.big_endian ? i : a->is.item - 1 - i];
+  v = widen(v, 8 * a->is.item, a->is.type == 'i');
+  if (a->is.type == 'i') snprintf(to, size, "%" PRId64, (int64_t)v);
   else snprintf(to, size, "%" PRIu64, v);
 }
 
 /* Those of the samples from `from` on. */
 static int take_labels(rd_listing *l, rd_words *words, const char *path, const rd_array *a, size_t from) {
   uint8_t block[BLOCK * 8];
-  int64_t n = a->shape[0];
+  int64_t n = a->is.shape[0];
   for (int64_t i = 0; i < n; i++) {
     char label[32], where[4096 + 32];
     int64_t k = i % BLOCK, left = n - i < BLOCK ? n - i : BLOCK;
-    if (!k && rd_array_read(a, i * a->item, block, (size_t)(left * a->item)))
+    if (!k && rd_array_read(a, i * a->is.item, block, (size_t)(left * a->is.item)))
       return l->ctx->host->fail(l->ctx, SP_E_IO, "%s: %s", path, errno ? strerror(errno) : "it has become shorter");
-    write_label(a, block + k * a->item, label, sizeof label);
+    write_label(a, block + k * a->is.item, label, sizeof label);
     snprintf(where, sizeof where, "%s, row %" PRId64, path, i);
     if (rd_add_word(words, label, strlen(label), where, &l->t->samples[from + (size_t)i].label)) return rd_no_memory(l);
   }
@@ -171,7 +178,7 @@ static int list_masks(rd_listing *l, const char *path, const rows *images, uint3
   uint32_t masks;
   rows *r = add_rows(l, path, &masks);
   int rc = r ? mask_rows(l->ctx, path, r, images) : SP_E_DATA;
-  return rc ? rc : add_samples(l, source, masks, images->array.shape[0]);
+  return rc ? rc : add_samples(l, source, masks, images->array.is.shape[0]);
 }
 
 static int list_labels(rd_listing *l, rd_words *words, const char *path, const rows *images, uint32_t source) {
@@ -179,8 +186,8 @@ static int list_labels(rd_listing *l, rd_words *words, const char *path, const r
   size_t from = l->t->n;
   int rc = rd_array_open(l->ctx, path, &a);
   if (rc) return rc;
-  rc = check_labels(l->ctx, path, &a, images->array.shape[0]);
-  if (!rc) rc = add_samples(l, source, 0, a.shape[0]);
+  rc = check_labels(l->ctx, path, &a, images->array.is.shape[0]);
+  if (!rc) rc = add_samples(l, source, 0, a.is.shape[0]);
   if (!rc) rc = take_labels(l, words, path, &a, from);
   rd_array_close(&a);
   return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * mask_values.c - the parameter mask_values: "0=bg,255=fg", with ranges (0-127=bg), colours (#ff0000=fg), and ignore or void
- * for no label. */
+ * mask_values.c - the parameter mask_values: "0=bg,255=fg", with ranges (0-127=bg), colours (#ff0000=fg), and ignore
+ * or void for no label; "/1000" in front divides values from 1000 on, as in numbers of objects that are
+ * class * 1000 + k. */
 #include "masks.h"
 
 #include <ctype.h>
@@ -24,7 +25,7 @@ static int complain(job *j, const char *entry, size_t n, const char *words) {
   return j->ctx->host->fail(
       j->ctx, SP_E_INVALID,
       "mask_values = \"%.200s\": %.*s %s; entries are VALUE=CLASS with a comma between, such as "
-      "\"0=ground,255=object\", \"0-127=ground,128-255=object\" or \"#ff0000=object,#000000=ignore\"",
+      "\"0=ground,255=object\", \"0-127=ground,128-65535=object\" or \"#ff0000=object,#000000=ignore\"",
       j->text, (int)(n < 80 ? n : 80), entry, words);
 }
 
@@ -33,11 +34,11 @@ static void trim(const char **p, size_t *n) {
   while (*n && isspace((unsigned char)(*p)[*n - 1])) --*n;
 }
 
-/* A number of digits alone, at most 65535; -1: it is none. */
+/* A number of digits alone, of nine at most; -1: it is none. */
 static int number_of(const char *p, size_t n) {
   int v = 0;
   for (size_t i = 0; i < n; i++) {
-    if (!isdigit((unsigned char)p[i]) || v > 6553) return -1;
+    if (!isdigit((unsigned char)p[i]) || i == 9) return -1;
     v = v * 10 + (p[i] - '0');
   }
   return n ? v : -1;
@@ -67,22 +68,45 @@ static int add_colour(job *j, const char *entry, size_t n, const char *key, size
                     : complain(j, entry, n, added ? "cannot be kept" : "names a colour that has a class already");
 }
 
+/* Values that have no byte. */
+static int add_wide(job *j, const char *entry, size_t n, int from, int to, int label) {
+  rd_values *v = j->v;
+  for (size_t i = 0; i < v->n_ranges; i++)
+    if (v->ranges[i].from <= to && from <= v->ranges[i].to && v->ranges[i].label != label)
+      return complain(j, entry, n, "names a value that has a class already");
+  rd_value_range *more = realloc(v->ranges, (v->n_ranges + 1) * sizeof *more);
+  if (!more) return j->ctx->host->fail(j->ctx, SP_E_NOMEM, "no memory for mask_values");
+  v->ranges = more;
+  more[v->n_ranges++] = (rd_value_range){from, to, label};
+  return SP_OK;
+}
+
 static int add_range(job *j, const char *entry, size_t n, const char *key, size_t k, int label) {
   const char *dash = memchr(key, '-', k);
   size_t front = dash ? (size_t)(dash - key) : k;
   int from = number_of(key, front), to = dash ? number_of(dash + 1, k - front - 1) : from;
   j->numbers = 1;
   if (from < 0 || to < from) return complain(j, entry, n, "begins with no value and no range of values");
-  if (to > 255) return complain(j, entry, n, "has a value above 255: masks have 8 bits");
-  for (int v = from; v <= to; v++) {
+  for (int v = from; v <= to && v < 256; v++) {
     if (j->v->known[v] && j->v->of[v] != label) return complain(j, entry, n, "names a value that has a class already");
     j->v->known[v] = 1;
     j->v->of[v] = (uint8_t)label;
   }
+  return to < 256 ? SP_OK : add_wide(j, entry, n, from < 256 ? 256 : from, to, label);
+}
+
+/* "/1000": what is left of values from there on once they are divided. */
+static int take_divisor(job *j, const char *p, size_t n) {
+  int by = number_of(p + 1, n - 1);
+  if (by < 2) return complain(j, p, n, "begins with / and no number above 1");
+  if (j->v->divisor) return complain(j, p, n, "is a second divisor");
+  j->v->divisor = by;
   return SP_OK;
 }
 
 static int take_entry(job *j, const char *p, size_t n) {
+  trim(&p, &n);
+  if (n && *p == '/') return take_divisor(j, p, n);
   const char *equals = memchr(p, '=', n), *key = p, *name = equals + 1;
   if (!equals) return complain(j, p, n, "has no =");
   size_t k = (size_t)(equals - p), m = n - k - 1;
@@ -93,6 +117,7 @@ static int take_entry(job *j, const char *p, size_t n) {
   if (label == -2) return j->ctx->host->fail(j->ctx, SP_E_NOMEM, "no memory for mask_values");
   if (label == -1) return complain(j, p, n, "ends with a name that classes.txt has not");
   if (label >= 255 && label != RD_VOID) return complain(j, p, n, "is one class too many; masks have at most 255");
+  j->v->is_listed = 1;
   return *key == '#' ? add_colour(j, p, n, key, k, label) : add_range(j, p, n, key, k, label);
 }
 
@@ -110,6 +135,10 @@ static int keep_names(job *j, rd_class_file *f) {
     for (int v = 0; v < 256; v++)
       if (j->v->known[v] && j->v->of[v] != RD_VOID)
         j->v->of[v] = (uint8_t)number_of(j->names.names.v[j->v->of[v]], strlen(j->names.names.v[j->v->of[v]]));
+    for (size_t i = 0; i < j->v->n_ranges; i++) {
+      int32_t *label = &j->v->ranges[i].label;
+      if (*label != RD_VOID) *label = number_of(j->names.names.v[*label], strlen(j->names.names.v[*label]));
+    }
     f->n = largest + 1;
     if (!j->colours) return SP_OK;
   }
@@ -142,13 +171,29 @@ int rd_read_values(sp_ctx *ctx, rd_self *self, rd_class_file *f) {
   }
   if (!rc && j.numbers && j.colours)
     rc = complain(&j, text, strlen(text), "has numbers and colours; one kind is possible");
+  if (!rc && j.v->divisor && j.colours) rc = complain(&j, text, strlen(text), "has colours, which are not divided");
+  if (!rc && !j.v->is_listed && j.v->divisor) {
+    rd_numbered_free(&j.names);
+    return SP_OK;
+  }
   if (!rc && !j.listed && !j.names.names.n) rc = complain(&j, text, strlen(text), "names no class");
   if (!rc && !j.listed) rc = keep_names(&j, f);
   rd_numbered_free(&j.names);
   return rc;
 }
 
+int rd_label_of(const rd_values *v, int32_t value) {
+  int32_t key = v->divisor && value >= v->divisor ? value / v->divisor : value;
+  if (key < 0) return -1;
+  if (!v->is_listed) return key <= 255 ? key : -1;
+  if (key < 256) return v->known[key] ? v->of[key] : -1;
+  for (size_t i = 0; i < v->n_ranges; i++)
+    if (key >= v->ranges[i].from && key <= v->ranges[i].to) return v->ranges[i].label;
+  return -1;
+}
+
 void rd_free_values(rd_values *v) {
   if (v) free(v->colours);
+  if (v) free(v->ranges);
   free(v);
 }

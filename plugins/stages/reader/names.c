@@ -136,6 +136,16 @@ int rd_is_picture(const char *name) {
   return 0;
 }
 
+int rd_is_array(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot && !strcasecmp(dot, ".npy");
+}
+
+int rd_has_labels(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return rd_is_mask(name) || rd_is_array(name) || (dot && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff")));
+}
+
 int rd_is_mask(const char *name) {
   const char *dot = strrchr(name, '.');
   return dot && !strcasecmp(dot, ".png");

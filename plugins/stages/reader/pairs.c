@@ -95,7 +95,7 @@ static int list_entry(const char *dir, size_t rel, const struct dirent *e, rd_na
     return SP_OK;
   }
   int kind = rd_entry_kind(path, e);
-  if (kind != DT_DIR && rd_is_picture(e->d_name)) return rd_names_add(out, e->d_name);
+  if (kind != DT_DIR && (rd_is_picture(e->d_name) || rd_is_array(e->d_name))) return rd_names_add(out, e->d_name);
   rd_leave(left, path + rel, kind);
   return SP_OK;
 }
@@ -139,13 +139,13 @@ static int check_stems(sp_ctx *ctx, const char *where, const rd_names *images) {
   return SP_OK;
 }
 
-/* Other files than PNG are none that labels can be taken from as they are. */
+/* Other files than PNG, TIFF and .npy are none that labels can be taken from as they are. */
 static int check_ending(rd_listing *l, const char *const where[2], const char *image, const char *mask) {
-  if (rd_is_mask(mask) || *l->p->mask_values) return SP_OK;
+  if (rd_has_labels(mask) || *l->p->mask_values) return SP_OK;
   return l->ctx->host->fail(
       l->ctx, SP_E_DATA,
-      "%s/%s has no PNG mask; %s/%s is there: labels are read of PNG files, since others (JPEG) change "
-      "them; save it as PNG, or say which values mean what, as "
+      "%s/%s has no PNG mask; %s/%s is there: labels are read of PNG, TIFF and .npy files, since others (JPEG) "
+      "change them; save it as PNG, or say which values mean what, as "
       "`mask_values = \"0-127=ground,128-255=object\"`",
       where[0], image, where[1], mask);
 }

@@ -489,7 +489,7 @@ static const sp_param reader_params[] = {
      .type = SP_PARAM_STRING,
      AT(mask_values),
      .doc = "which class a value of the masks is, as \"0=bg,255=fg\", with ranges (0-127=bg), colours (#ff0000=fg), and "
-            "ignore for no label; without classes.txt it names the classes, in this order"},
+            "ignore for no label; /1000 in front divides values from 1000 on, class * 1000 + k; without classes.txt it names the classes, in this order"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),

@@ -58,7 +58,7 @@ enum { RD_DAMAGED, RD_TURNED, RD_REMARKS };
 typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
-  im_buf image, mask, rgb; /* rgb: of a sample whose output is grey */
+  im_buf image, mask, rgb; /* rgb: of a sample whose output is grey; the numbers of a mask */
   unsigned remarks; /* bits: 1 << RD_DAMAGED ... */
   char remark[RD_REMARKS][RD_REMARK];
   char why[IM_WORDS];

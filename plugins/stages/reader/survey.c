@@ -47,6 +47,7 @@ static const rd_tally *survey(rd_self *self, const char **why) {
     im_decoder_free(&w->decoder);
     im_buf_free(&w->image);
     im_buf_free(&w->mask);
+    im_buf_free(&w->rgb);
   }
   free(w);
   *why = self->survey ? self->survey->why : "no memory to look at masks";
