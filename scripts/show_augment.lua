@@ -2,6 +2,8 @@
 -- Draws a contact sheet: samples as they are, and what augmentation makes of them in several epochs, each with the
 -- parameters that were drawn for it.
 local sp = require "spcore"
+local args = require "spcore.args"
+local chain = require "spcore.chain"
 local files = require "spcore.files"
 local outputs = require "spcore.outputs"
 local sys = require "spcore.sys"
@@ -12,6 +14,8 @@ local opt = sp.args({
   samples = { 6, "how many samples: rows of the sheet", min = 1, max = 1024 },
   variants = { 5, "epochs: columns beside the original", min = 1, max = 1024 },
   size = { "128", "height,width that everything is read at, in pixels; one number: square", value = "H,W" },
+  augment = { "", "a chain of stages as trainings take it, in place of the options from --order to --kernel", default = "none",
+    value = "FILE.lua" },
   order = { "crop,resize,flip,rotate,jitter,blur", "the stages, in their order; one that is not named is off", value = "NAME,..." },
   crop = { "0.875", "height,width of the window: up to 1 a part of the image, above that pixels; 0: off", value = "H,W" },
   resize = { "0", "height,width to scale to, in pixels; 0: off", value = "H,W" },
@@ -74,6 +78,19 @@ local function window(list, size)
     out[i] = px
   end
   return out
+end
+
+local place, chain_file = "auto", nil
+if opt.augment ~= "" then
+  place, chain_file = chain.option(opt.augment)
+  if not chain_file then
+    sp.usage("--augment %s: a file is shown, such as the shipped chains/cls.lua, which train_cls.lua has by default", opt.augment)
+  end
+  for _, name in ipairs { "order", "crop", "resize", "flip", "rotate", "mode", "jitter", "hue", "blur", "kernel" } do
+    for _, given in ipairs(args.given) do
+      if given == name then sp.usage("--%s: %s has its own stages; leave it out", name, chain_file) end
+    end
+  end
 end
 
 local size = numbers("size", 2, 1, true)
@@ -263,8 +280,17 @@ function stages.blur()
     ("blur sigma %s, kernel %d"):format(show(s), opt.kernel))
 end
 
+if chain_file then
+  local side = math.min(size[1], size[2])
+  local list, drew = chain.read(chain_file, { size = side, crop = side * 7 // 8 }), nil
+  image, mask, drew = list:add(g, image, mask, { always = true, same_on_batch = opt.same_on_batch or nil,
+    on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
+  for i, one in ipairs(drew) do values[i], captions[i] = one.values, { one.caption } end
+  for i, text in ipairs(list:settings().steps) do settings[i] = text:gsub(" ", "\u{a0}") end
+end
+
 local seen = {}
-for word in opt.order:gmatch "[^,%s]+" do
+for word in (chain_file and "" or opt.order):gmatch "[^,%s]+" do
   if not stages[word] then
     sp.usage("--order %s: there is no '%s'; crop, resize, flip, rotate, jitter and blur are", opt.order, word)
   end

@@ -3,6 +3,7 @@
 -- training runs.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
+local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
 local predict = require "spcore.predict"
@@ -44,8 +45,8 @@ local opt = sp.args({
   cache = backbone.options.cache,
   probe = { false, "with --backbone: only the linear layer behind it is trained" },
   augment = {
-    "auto", "where images are augmented; auto: where the training runs; none: nowhere",
-    choices = { "auto", "cpu", "gpu", "none" },
+    "auto", "where images are augmented: auto, where the training runs, cpu, gpu, none: nowhere; or FILE.lua, a chain of what is "
+      .. "done to them, or cpu:FILE.lua", default = "auto, with chains/cls.lua", value = "auto|cpu|gpu|none|FILE.lua",
   },
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
@@ -55,6 +56,8 @@ local opt = sp.args({
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true })
 
+local place, chain_file = chain.option(opt.augment)
+if opt.reference and chain_file then sp.usage("--augment %s: the reference workload has its own augmentation", opt.augment) end
 if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
@@ -104,10 +107,10 @@ local rates = {
 -- Whether the stages of the augmentation are told to stay on the processor.
 local function on_cpu(g)
   local gpu = g:device() ~= "cpu"
-  if opt.augment == "gpu" and not gpu then
+  if place == "gpu" and not gpu then
     sp.fail("--augment gpu: the training runs on the cpu; take --device cuda, or leave --augment out")
   end
-  return opt.augment == "cpu" and gpu or nil
+  return place == "cpu" and gpu or nil
 end
 
 -- The workload that others are measured on: see docs. The numbers it learns from are random.
@@ -145,25 +148,19 @@ local function reference(g)
   run:finish(began and ended > began and ("%.3f steps/s"):format(timed / (ended - began)) or nil)
 end
 
--- Bytes until the end, so that little is moved. Validation takes the middle of each image, `crop` pixels, and leaves the rest as
--- it is.
-local function augmented(g, image, crop)
+-- Bytes until the end, so that little is moved. Validation takes the middle of each image, where the chain begins with a window,
+-- and leaves the rest as it is.
+local function augmented(g, image, steps_of)
   local cpu = on_cpu(g)
   local x = image
-  if crop then
-    x = g.batch_crop { x, size = crop, on_cpu = cpu }.images
-    x = g.flip { x, on_cpu = cpu }.images
-    x = g.batch_rotate { x, degrees = 45, mode = "bilinear", fill = 127, on_cpu = cpu }.images
-    x = g.color_jitter { x, brightness = 0.3, contrast = 0.3, saturation = 0.3, hue = 0.1, on_cpu = cpu }.images
-    x = g.blur { x, kernel = 3, sigma = { 0.1, 1.0 }, on_cpu = cpu }.images
-    if crop ~= size then x = g.resize { x, size = size, on_cpu = cpu }.images end
-  end
+  if steps_of then x = steps_of:add(g, x, nil, { on_cpu = cpu }) end
+  if x.shape[3] ~= size or x.shape[4] ~= size then x = g.resize { x, size = size, on_cpu = cpu }.images end
   return x, cpu
 end
 
 -- Each gives the scores and fills in what settings.json says of the model.
-local function small(g, image, model)
-  local x, cpu = augmented(g, image, model.crop)
+local function small(g, image, model, steps_of)
+  local x, cpu = augmented(g, image, steps_of)
   local enc = g.encoder {
     g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images, model = "unet", width = opt.width,
     levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder),
@@ -173,9 +170,9 @@ local function small(g, image, model)
   return g.classifier { features, model = "pool", classes = model.classes }.logits
 end
 
-local function behind_backbone(g, image, model)
+local function behind_backbone(g, image, model, steps_of)
   model.backbone = known
-  return backbone.classify(g, augmented(g, image, model.crop), model, {
+  return backbone.classify(g, (augmented(g, image, steps_of)), model, {
     encoder = { frozen = opt.probe, weights = first_weights(opt, opt.weights), cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
 end
@@ -185,10 +182,11 @@ local function train(g)
   local samples = opt.samples == 0 and built_in and data_defaults.samples.class or opt.samples
   -- Behind a backbone the network sees the middle that its weights want of each image, which augmentation moves about; the small
   -- one sees 7/8 of an image that may be squashed.
-  local cropped = opt.augment ~= "none"
+  local seen = { size = size, crop = known and size or size * 7 // 8 }
+  local steps_of = place ~= "none" and chain.read(chain_file or "chains/cls.lua", seen) or nil
+  local cropped = steps_of and steps_of:window()
   local model = {
-    size = size, crop = cropped and (known and size or size * 7 // 8) or nil,
-    read = known and backbone.reading(known, size, cropped) or opt.grey and { grey = true } or nil,
+    size = size, crop = cropped, read = known and backbone.reading(known, size, cropped) or opt.grey and { grey = true } or nil,
   }
   local function source(split, other, target) -- in the other graph: of one sample a step
     local scale = model.numbers or {}
@@ -207,7 +205,7 @@ local function train(g)
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil
-  local logits = (known and behind_backbone or small)(g, data.image, model)
+  local logits = (known and behind_backbone or small)(g, data.image, model, steps_of)
   if not model.target then
     g.accuracy { logits, data.label, k = math.min(5, data.classes) }
     if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
@@ -228,7 +226,7 @@ local function train(g)
   end
   local run <close> = sp.run {
     graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
-    settings = { model = model }, samples = not model.target and shown or nil, -- whose report knows one class a sample
+    settings = { model = model, augmentation = steps_of and steps_of:settings() }, samples = not model.target and shown or nil, -- whose report knows one class a sample
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   local eval = run:evaluate(val)

@@ -2,6 +2,7 @@
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too: a small U-Net, or a head behind a known backbone.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
+local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
 local predict = require "spcore.predict"
@@ -46,6 +47,10 @@ local opt = sp.args({
     0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
     min = 1, max = 32,
   },
+  augment = {
+    "none", "FILE.lua: a chain of what is done to training images and masks, such as the shipped chains/seg.lua; cpu:FILE.lua: on "
+      .. "the processor", value = "none|FILE.lua",
+  },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   metrics = measure.option,
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
@@ -53,6 +58,10 @@ local opt = sp.args({
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
 
+local place, chain_file = chain.option(opt.augment)
+if not chain_file and place ~= "none" then
+  sp.usage("--augment %s: a segmentation has no augmentation of its own; name a chain, such as --augment chains/seg.lua", opt.augment)
+end
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
@@ -76,6 +85,7 @@ end
 
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
+  augment = { "none", "has none" },
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
   patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
@@ -167,10 +177,19 @@ local function train(g)
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil
-  local logits = (known and behind_backbone or small_unet)(g, data.image, model, data.classes)
-  local loss = loss_of(g, logits, data.mask)
-  g.confusion { logits, data.mask, ignore_index = 255 }
-  measure.add(g, opt, { kind = "mask", logits = logits, targets = data.mask, classes = data.classes, ignore_index = 255 })
+  local image, mask = data.image, data.mask
+  local steps_of = chain_file and chain.read(chain_file, { size = size, crop = size * 7 // 8 }) or nil
+  if steps_of then
+    if place == "gpu" and g:device() == "cpu" then
+      sp.fail("--augment %s: the training runs on the cpu; take --device cuda, or leave gpu: out", opt.augment)
+    end
+    image, mask = steps_of:add(g, image, mask, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
+    steps_of:keeps(data.image, image)
+  end
+  local logits = (known and behind_backbone or small_unet)(g, image, model, data.classes)
+  local loss = loss_of(g, logits, mask)
+  g.confusion { logits, mask, ignore_index = 255 }
+  measure.add(g, opt, { kind = "mask", logits = logits, targets = mask, classes = data.classes, ignore_index = 255 })
 
   -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of
   -- squared gradients shorten that.
@@ -187,7 +206,7 @@ local function train(g)
     return { data = one, image = one.image, mask = one.mask, logits = predict.segment(other, one.image, model, file) }
   end
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model },
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model, augmentation = steps_of and steps_of:settings() },
     samples = shown,
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end

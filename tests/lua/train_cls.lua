@@ -84,7 +84,7 @@ local function refused(options, words, script)
   return code
 end
 refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training runs on the cpu; take %-%-device cuda")
-refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none; did you mean 'gpu'%?")
+refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none, or FILE.lua; did you mean 'gpu'%?")
 refused("--epochs 2 --steps 9", "%-%-epochs stands in place of %-%-steps: give one of them\n$")
 refused("--epochs 2 --reference", "%-%-reference: .* leave .* %-%-epochs, %-%-ema and %-%-dropout out")
 refused("--resume epochs --steps 20", "%-%-steps was 16 and is 20; leave it away, or take %-%-override")
