@@ -85,8 +85,10 @@ local function useless(t)
   local there = which(t, t.pixels, present)
   if t.all == 0 or #there > 1 then return end
   if t.classes == 1 then
-    return ("there is one class alone, %s, so nothing is told apart: what is not of it is a class, too, such as "
-      .. "--mask-values 0=ground,1=%s"):format(name_of(t, 1), bare(t, 1))
+    local alone = ("there is one class alone, %s, so nothing is told apart"):format(name_of(t, 1))
+    if t.none == 0 then return alone .. ": what is not of it wants a label, too, and a line in classes.txt" end
+    return ("%s; %s of pixels are 255 = no label. Binary masks? Put ground and %s into classes.txt, a line each, and give "
+      .. "--mask-values 0=ground,255=%s"):format(alone, share(t.none, t.all), bare(t, 1), bare(t, 1))
   end
   local there_is = there[1] or 1
   local missing = there_is == 1 and 2 or 1

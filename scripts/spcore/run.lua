@@ -106,7 +106,12 @@ end
 local function end_if_done(dir, opt)
   if ranks.told(function() return tostring(sys.there(dir .. "/summary.json")) end) == "false" then return end
   if not opt.override then
-    if ranks.first then io.stdout:write(dir, ": the run is complete; with --override and other options it goes on\n") end
+    local saved
+    for _, name in ipairs(ranks.first and sys.names(dir) or {}) do saved = saved or name:match "^checkpoint%-%d+%.safetensors$" end
+    if ranks.first then
+      io.stdout:write(dir, ": the run is complete", saved and "; with --override and other options it goes on" or
+        ", and has no checkpoint to go on from", "\n")
+    end
     core.exit(0)
   end
 end

@@ -16,6 +16,9 @@ Whatever a case expects, no command may end by a signal or by an error of Lua, p
 it does not take. A cure that an error has in parentheses, as in "(--set reader.drop_last=false)", is typed: the command must not
 say the same again. `python3 FILE.py NAME...` runs those cases alone and shows what was
 printed; --keep leaves the folders.
+
+Below the results stand all lines that commands have printed, "said: ...", and those whose cure was typed, "cured: ...": messages.py
+looks there for each message of the sources.
 """
 import concurrent.futures
 import json
@@ -65,6 +68,7 @@ class Case:
 
     def __init__(self, folder, name):
         self.folder, self.log, self.rng = folder, [], np.random.default_rng(sum(name.encode()))
+        self.cured = set()  # lines whose cure was typed
 
     def path(self, name):
         path = os.path.join(self.folder, name)
@@ -120,7 +124,7 @@ class Case:
         """... and what a command must say, on either stream, and must not. A word is a text, or a compiled pattern."""
         r = self.spcore(line)
         assert r.status == status, f"status {status} is expected\n{r}"
-        if status and cure:
+        if cure and status < 2:
             self.cure(r)
         for words, there in ((says, True), (lacks, False)):
             for word in [words] if isinstance(words, (str, re.Pattern)) else words:
@@ -129,13 +133,38 @@ class Case:
         return r
 
     def cure(self, r):
-        """Types what an error proposes. `N` and the like stand for what only the user knows."""
-        for cure in re.findall(r"\((--set '[^']*'|--[a-z-]+(?:[ =][^\s()]+)?)\)", r.err):
-            if re.search(r"[= ]'?[A-Z.]+'?$", cure):
+        """Types what a message proposes. `N` and the like stand for what only the user knows."""
+        for cure in re.findall(r"\((--set '[^']*'|--[a-z-]+(?:[ =](?:'[^']*'|[^\s()]+))?)\)", r.text):
+            said = {line for line in r.text.splitlines() if cure in line}
+            if re.search(r"[= ,]'?[A-Z.]+'?$", cure) or cure == "--help" or said <= self.cured:
                 continue
+            self.cured |= said
             after = self.spcore(f"{r.line} {cure}")
-            same = set(r.err.splitlines()) & set(after.err.splitlines())
-            assert not any(cure in line for line in same), f"{cure} cures nothing\n{r}{after}"
+            assert not any(cure in line for line in said & set(after.text.splitlines())), f"{cure} cures nothing\n{r}{after}"
+
+    def cures(self, line, quote, *cures, status=1, then=0):
+        """`spcore LINE` prints a line with this quote, and each of the cures makes it go away. A cure is what is added to the
+        command, which the message has word by word; ("--lr X", "--lr 0.1"), where it has a word for what the user knows, or says
+        of an option to leave it out: ("--lr", None), or only "lr"; "spcore ..." in place of the command; a function that does
+        what the message says. The command ends with the status `then` afterwards."""
+        r = self.run(line, status, says=quote, cure=False)
+        said = [text for text in r.text.splitlines() if quote in text]
+        for cure in cures:
+            printed, typed = cure if isinstance(cure, tuple) else (cure, cure)
+            assert callable(printed) or any(printed in text for text in said), f"'{printed}' is not in the message\n{r}"
+            if callable(typed):
+                typed()
+                after = self.spcore(line)
+            elif typed is None:
+                without = re.sub(rf" {re.escape(printed)}(?:[ =](?!-)(?:'[^']*'|\S+))?(?= |$)", "", line)
+                assert without != line, f"{printed} is not in the command {line}"
+                after = self.spcore(without)
+            else:
+                after = self.spcore(typed[7:] if typed.startswith("spcore ") else f"{line} {typed}")
+            assert quote not in after.text, f"{typed} cures nothing\n{r}{after}"
+            assert after.status == then, f"{typed} leads to status {after.status}\n{r}{after}"
+        self.cured |= set(said)
+        return r
 
     def json(self, line, status=0):
         """The document that `spcore LINE --json` prints."""
@@ -172,16 +201,28 @@ def one(f, keep):
     return f, c, why
 
 
-def main():
-    names = [a for a in sys.argv[1:] if not a.startswith("-")]
+def run_all(names=(), keep=False):
+    """Runs the cases, or those of these names, two at a time: a case is one process after another. Gives the lines that were
+    said, those whose cure was typed, and how many cases are wrong."""
     cases = [f for f in _cases if not names or f.__name__ in names]
     bad = len(names) - len(cases) if names else 0
-    # Two at a time: a case is one process after another.
+    said, cured = set(), set()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for f, c, why in pool.map(lambda f: one(f, "--keep" in sys.argv), cases):
+        for f, c, why in pool.map(lambda f: one(f, keep), cases):
             print(f"{'BAD' if why else 'ok'}  {f.__name__}: {f.__doc__}", flush=True)
             for text in [why] if why else c.log if names else []:
                 print("  " + str(text).rstrip().replace("\n", "\n  "), flush=True)
             bad += why is not None
+            cured |= {text.strip().replace(c.folder + "/", "") for text in c.cured}
+            for r in c.log:
+                said |= {text.strip().replace(c.folder + "/", "") for text in r.text.splitlines() if "\r" not in text}
     print(f"{len(cases)} inputs, {bad} wrong")
+    return said, cured, bad
+
+
+def main():
+    names = [a for a in sys.argv[1:] if not a.startswith("-")]
+    said, cured, bad = run_all(names, "--keep" in sys.argv)
+    for text in [] if names else sorted(said):
+        print(f"{'cured' if text in cured else 'said'}: {text}")
     sys.exit(bad != 0)
