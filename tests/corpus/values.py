@@ -207,5 +207,35 @@ def planes_of_all(c):
     assert c.json("data d --target mask --check --mask-values /1000")["check"]["pixels"] == [.25, .5, 0, .25]
 
 
+# ---- images that have more than is read ----
+def reduced(name, doc, data, ending, says):
+    def f(c):
+        for k in range(8):
+            c.write(f"d/{'ab'[k % 2]}/{k}.{ending}", data)
+        r = c.run("data d --check", 0, says=[*says, "more of this kind are only counted", "reduced: 8 samples"])
+        assert r.err.count("\n") == 1, r
+        assert c.json("data d --check")["check"]["remarks"][0]["kind"] == "reduced"
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+WIDE = stripes(0, 4095, dtype=np.uint16)
+reduced("reduced_png", "a PNG of 16 bits", png16(WIDE), "png", ["has 16 bits a channel, of which the high 8 are read"])
+reduced("reduced_tiff", "a TIFF of 16 bits", tiff(WIDE), "tif", ["has 16 bits a channel"])
+reduced("reduced_pgm", "a PGM of 16 bits", b"P5 16 16 4095\n" + WIDE.astype(">u2").tobytes(), "pgm", ["has 16 bits a channel"])
+reduced("reduced_bands", "a TIFF of five bands", tiff(np.dstack([stripes(0, 9, dtype=np.uint8)] * 5), photometric=2), "tif",
+        ["has 5 channels, of which the first three are read"])
+reduced("reduced_grey_bands", "a grey TIFF of two bands", tiff(np.dstack([stripes(0, 9, dtype=np.uint8)] * 2)), "tif",
+        ["has 2 channels, of which the first one is read"])
+
+
+@case
+def not_reduced(c):
+    "alpha, and 8 bits, are nothing to be said"
+    for k, channels in enumerate((3, 4) * 4):
+        c.image(f"d/{'ab'[k % 2]}/{k}.png", c.picture(8, 8, channels))
+    assert c.json("data d --check")["check"]["remarks"] == []
+
+
 if __name__ == "__main__":
     main()

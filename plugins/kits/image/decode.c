@@ -186,9 +186,14 @@ static const format formats[] = {
     {im_is_npy, NULL, npy_rgb},
 };
 
+void im_lost_bits(im_decoder *d, int bits) {
+  snprintf(d->lost, sizeof d->lost, "%d bits a channel, of which the high 8 are read", bits);
+}
+
 static void begin(im_decoder *d) {
   d->orientation = 1;
   d->note[0] = 0;
+  d->lost[0] = 0;
 }
 
 /* Puts numbers side by side that are planes, or in the other byte order. */

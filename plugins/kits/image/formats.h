@@ -30,6 +30,9 @@ int im_tiff_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pi
 /* The header alone: what d->file holds behind *at. */
 int im_npy_raw(im_decoder *d, struct im_raw *out, size_t *at);
 
+/* Notes in d->lost that numbers of so many bits became bytes. */
+void im_lost_bits(im_decoder *d, int bits);
+
 /* Turns what was decoded into px by d->orientation, unless d->as_stored; pixel: bytes of one. */
 int im_turn(im_decoder *d, im_buf *px, int *w, int *h, int pixel);
 

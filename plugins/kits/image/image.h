@@ -36,6 +36,7 @@ typedef struct im_decoder {
   int least_w, least_h; /* set by the caller: sides that im_rgb may shrink a JPEG down to, by 2, 4 or 8; 0: never */
   int orientation;      /* of the last image, 1..8 as EXIF counts */
   char note[128];       /* of the last image: what is wrong with its file and changes no pixel; "": nothing */
+  char lost[96];        /* of the last image: what its file has more than im_rgb gives; "": nothing. Alpha is not said */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);

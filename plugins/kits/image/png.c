@@ -58,8 +58,9 @@ static int want_labels(job *j, int colour, int depth) {
   return SP_OK;
 }
 
-static void want_rgb(png_structp png, int colour, int depth) {
+static void want_rgb(im_decoder *d, png_structp png, int colour, int depth) {
   if (depth == 16) png_set_strip_16(png);
+  if (depth == 16) im_lost_bits(d, depth);
   if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
   if (!(colour & PNG_COLOR_MASK_COLOR) && depth < 8) png_set_expand_gray_1_2_4_to_8(png);
   if (!(colour & PNG_COLOR_MASK_COLOR)) png_set_gray_to_rgb(png);
@@ -98,7 +99,7 @@ static int read_rows(job *j, png_structp png, png_infop info) {
     if ((rc = want_labels(j, colour, depth))) return rc;
     png_set_packing(png);
   } else if (j->how == AS_RGB) {
-    want_rgb(png, colour, depth);
+    want_rgb(j->d, png, colour, depth);
   } else {
     want_numbers(j, png, colour, depth);
   }

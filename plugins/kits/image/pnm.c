@@ -47,6 +47,7 @@ static int read_header(pnm *n, int64_t max_pixels) {
   n->w = (int)w;
   n->h = (int)h;
   n->most = (int)most;
+  if (most > 255 && n->d) im_lost_bits(n->d, 16);
   if (n->p < n->end && !is_text(n)) n->p++; /* one blank */
   return SP_OK;
 }

@@ -124,12 +124,29 @@ static void leave_alone(TIFF *tif) {
   TIFFSetField(tif, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
 }
 
+/* Bands that are neither colours nor alpha, and bits. */
+static void note_lost(job *j, TIFF *tif) {
+  uint16_t n = 0, *kinds = NULL;
+  int shown = j->photometric == PHOTOMETRIC_RGB || j->photometric == PHOTOMETRIC_YCBCR ? 3
+              : j->photometric == PHOTOMETRIC_SEPARATED                               ? 4
+                                                                                      : 1;
+  TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &n, &kinds);
+  int alpha = n && (kinds[0] == EXTRASAMPLE_ASSOCALPHA || kinds[0] == EXTRASAMPLE_UNASSALPHA);
+  if (j->samples > shown + alpha)
+    snprintf(j->d->lost, sizeof j->d->lost, "%d channels, of which the first %s read", j->samples,
+             shown == 1   ? "one is"
+             : shown == 3 ? "three are"
+                          : "four are");
+  else if (j->bits == 16) im_lost_bits(j->d, j->bits);
+}
+
 static int run(job *j, TIFF *tif) {
   im_decoder *d = j->d;
   char why[1024] = "";
   int rc = check_header(j, tif);
   if (rc || !j->px) return rc;
   size_t n = (size_t)j->w * (size_t)j->h;
+  note_lost(j, tif);
   leave_alone(tif);
   if (!TIFFRGBAImageOK(tif, why)) return im_say(d, IM_BROKEN, "libtiff: %.200s", why);
   uint8_t *rgb = im_reserve(j->px, n * 3);

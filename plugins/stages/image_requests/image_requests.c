@@ -34,7 +34,8 @@ typedef struct ir_self {
   ir_worker *workers;
   im_work work;
   ir_pictures pictures; /* that windows are cut from */
-  int noted;            /* atomic: a damaged file that was read all the same is named already */
+  int noted, lost;      /* atomic: a damaged file that was read all the same, and one that has more bits or channels than are
+                         * read, are named already */
 } ir_self;
 
 typedef struct ir_batch {
@@ -107,6 +108,11 @@ static void note(const ir_batch *b, const char *path, const char *what) {
                       "%.700s: the file has %s; no pixel is affected, so it is read; others are not named", path, what);
 }
 
+static void note_loss(const ir_batch *b, const char *path, const char *what) {
+  if (*what && !__atomic_exchange_n(&b->self->lost, 1, __ATOMIC_RELAXED))
+    b->ctx->host->log(b->ctx, SP_LOG_WARN, "%.700s has %s; others are not named", path, what);
+}
+
 /* The window at the size that the whole image is scaled to. */
 static int cut(ir_self *self, ir_worker *w, const char *path, const im_window *at, uint8_t *out, int *width,
                int *height, char note[128]) {
@@ -168,6 +174,7 @@ static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t
   } else if (!rc && form != IM_FORM_WINDOW) {
     rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &size[1], &size[0]);
     if (!rc) snprintf(found, sizeof found, "%s", w->decoder.note);
+    if (!rc) note_loss(b, path, w->decoder.lost);
     if (!rc && im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, size[1], size[0], out, self->w, self->h)) {
       snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
       rc = SP_E_NOMEM;

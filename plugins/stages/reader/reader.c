@@ -405,8 +405,8 @@ static const sp_param reader_params[] = {
      .type = SP_PARAM_STRING,
      AT(path),
      .doc =
-         "folder with images/ and masks/ (same stem, masks PNG), folder with a subfolder of images for each class "
-         "(target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row for each "
+         "folder with images/ and masks/ (same stem, masks PNG, TIFF or .npy), folder with a subfolder of images for "
+         "each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row for each "
          "image, tar files or a pattern of them, .npy files, or a built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,

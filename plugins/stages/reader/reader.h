@@ -50,8 +50,8 @@ typedef struct rd_params {
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
- * as EXIF says, its mask was not. */
-enum { RD_DAMAGED, RD_TURNED, RD_REMARKS };
+ * as EXIF says, its mask was not; it has more bits or channels than are read. */
+enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_REMARKS };
 #define RD_REMARK 768 /* bytes of its words */
 
 /* One thread's memory, the words of its failure, and what is odd about its sample. */

@@ -121,6 +121,15 @@ static void remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref) 
   rd_remark(w, RD_DAMAGED, "%s: the file has %s; no pixel is affected, so it is read", name, w->decoder.note);
 }
 
+/* Values that fill a part of 16 bits only, as those of 12, are nearly black once they are bytes. */
+static void remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref) {
+  char name[512];
+  if (!*w->decoder.lost) return;
+  rd_name(self->table, ref, name, sizeof name);
+  rd_remark(w, RD_REDUCED, "%s has %s; where the rest matters, save images of 3 channels of 8 bits that show it", name,
+            w->decoder.lost);
+}
+
 /* A camera's note turns the image, and whoever drew its mask may have seen it turned or not: both have one size. */
 static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, int way, int iw, int ih) {
   static const char *const ways[] = {"mirrored", "turned by 180 degrees", "mirrored upside down", "mirrored and turned",
@@ -141,6 +150,7 @@ static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint64_t *
   if (rc) return rc;
   if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
   remark_damage(self, w, ref);
+  remark_loss(self, w, ref);
   if (print) *print = rd_hash_pixels(w->image.p, *iw, *ih);
   if (!out) return SP_OK;
   if (!im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
