@@ -39,6 +39,7 @@ static const struct one_case {
     {"affine", "bilinear", "{ degrees = 30, translate = 0.1, scale = { 0.8, 1.2 }, shear = 10, mode = \"bilinear\" }",
      0, 0, 1},
     {"perspective", "bilinear", "{ probability = 1 }", 0, 0, 1},
+    {"elastic", "sigma 3", "{ sigma = 3 }", 0, 0, 1},
     {"erase", "a value", "{ probability = 1 }", 0, 0, 1},
     {"erase", "noise", "{ probability = 1, noise = 1 }", 0, 0, 1},
     {"blur", "7", "{ kernel = 7, sigma = { 0.1, 2 } }", 0, 0, 1},

@@ -33,6 +33,9 @@ static const struct aug_case {
     {"erase", "{ probability = 0.8, value = 9 }"},
     {"erase", "{ size = { 9, 6 }, value = 100.5, masks = true, mask_fill = 3, same_on_batch = true }"},
     {"erase", "{ probability = 1, scale = 0.5, ratio = { 0.5, 2 }, value = 100, noise = 80, always = true }"},
+    {"elastic", "{ sigma = 1, mask_fill = 3 }"},
+    {"elastic", "{ sigma = { 2, 0.5 }, alpha = { 30, 300 }, mode = \"nearest\", probability = 0.6 }"},
+    {"elastic", "{ sigma = 0, alpha = 20, fill = 100.5, same_on_batch = true, always = true }"},
     {"resize", "{ size = { 67, 80 } }"},
     {"resize", "{ size = { 70, 7 } }"},
     {"resize", "{ size = { 5, 91 } }"},
@@ -485,6 +488,26 @@ START_TEST(bad_erased) {
 }
 END_TEST
 
+/* Fields that are given, with displacements that are no numbers, and images of more columns than a block has threads. */
+START_TEST(elastic_given) {
+  static const int64_t size[] = {3, 3, 20, 300}, shape[] = {3, 20, 300, 2};
+  static float field[3 * 20 * 300 * 2];
+  for (int i = 0; i < (int)SP_ARRAY(field); i++) field[i] = sinf((float)i * 0.37f) * (i % 1000 ? 0.2f : NAN);
+  for (int d = 0; d < 2; d++)
+    for (int o = 0; o < 2; o++) {
+      twin w;
+      twin_open(&w, "elastic", _i ? "given" : "wide", o ? "{ fill = 9 }" : "{ mode = \"nearest\", sigma = 4 }",
+                SP_PRECISION_FP32, (twin_limits){0, 0, 0, 0});
+      inputs(&w, _i ? size : (int64_t[]){1, 3, 50, 530}, dtypes[d], orders[o]);
+      if (_i) twin_input(&w, 2, SP_F32, 4, shape, SP_ROW_MAJOR, field);
+      twin_plan(&w, 1);
+      twin_forward(&w, 0);
+      twin_compare(&w, SPT_OUT);
+      twin_close(&w);
+    }
+}
+END_TEST
+
 START_TEST(bad_flips) {
   static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
   bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");
@@ -704,6 +727,7 @@ int main(void) {
   tcase_add_test(c, bad_corners);
   tcase_add_test(c, perspective_given);
   tcase_add_test(c, bad_erased);
+  tcase_add_loop_test(c, elastic_given, 0, 2);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, bad_changes);

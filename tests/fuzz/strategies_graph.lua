@@ -153,6 +153,7 @@ local augments = {
   { "affine", { degrees = "20", scale = "{ 0.7, 1.3 }", shear = "10" } },
   { "perspective", { distortion = "0.7" } },
   { "erase", { noise = "1" } },
+  { "elastic", { sigma = "0.8", alpha = "10" } },
   { "blur", { kernel = "3" } },
   { "color_jitter", { brightness = "0.4", contrast = "0.3", hue = "0.1" } },
   { "channel_drop", { p = "0.5" } },

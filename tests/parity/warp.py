@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""affine, perspective and erase against torchvision, with exchanged parameters: nearest pixels and masks have equal bits, bilinear
-bytes are 1 apart at most. What they draw, against torchvision's own draws.
+"""affine, perspective, elastic and erase against torchvision, with exchanged parameters: nearest pixels and masks have equal
+bits, bilinear bytes are 1 apart at most. What they draw, against torchvision's own draws.
 """
 import itertools
 import os
@@ -17,7 +17,8 @@ F, T = torchvision.transforms.functional, torchvision.transforms
 MODES = {m: getattr(T.InterpolationMode, m.upper()) for m in ("nearest", "bilinear")}
 r = Report()
 rng = np.random.default_rng(12)
-SIZES = [(2, 3, 1, 1), (2, 3, 1, 9), (2, 2, 12, 1), (2, 3, 2, 2), (4, 3, 64, 64), (4, 3, 63, 90), (2, 4, 30, 31), (1, 1, 60, 520)]
+SIZES = [(2, 3, 1, 1), (2, 3, 1, 9), (2, 2, 12, 1), (2, 3, 2, 2), (4, 3, 64, 64), (4, 3, 63, 90), (2, 4, 30, 31),
+         (1, 1, 60, 520)]
 
 
 def images(n, c, h, w, dtype):
@@ -30,7 +31,8 @@ def compare(name, stage, params, x, m, given, order, theirs):
     for fill, (mode, m_of) in itertools.product((0, 7), MODES.items()):
         if x.shape[1] == 3 and fill:
             fill = [7.0, 200.0, 31.0]
-        out = Stage(stage, {"mode": mode, "fill": fill, "mask_fill": 7, **params}, [[x], [m], given], order=order).forward()
+        out = Stage(stage, {"mode": mode, "fill": fill, "mask_fill": 7, **params}, [[x], [m], given],
+                    order=[order, ROW_MAJOR, ROW_MAJOR]).forward()
         fills = fill if isinstance(fill, list) else [float(fill)] * x.shape[1]
         want = torch.stack([theirs(torch.tensor(v), i, m_of, fills) for i, v in enumerate(x)]).numpy()
         if mode == "nearest":
@@ -145,8 +147,32 @@ for (h, w), scale, ratio in (((60, 90), (0.02, 0.33), (0.3, 3.3)), ((100, 30), (
 half = Stage("erase", {}, [[np.zeros((10000, 1, 20, 20), np.uint8)], None, None]).forward()["boxes"][:, 2] > 0
 r.true("erase: half of the samples", abs(half.mean() - 0.5) < 0.02, f"{half.mean()}")
 
-out = Stage("erase", {"noise": 1, "probability": 1, "scale": 0.9, "ratio": 1}, [[np.zeros((40, 3, 64, 64), np.float32)], None, None])
-noise = out.forward()["images"]
+stage = Stage("erase", {"noise": 1, "probability": 1, "scale": 0.9, "ratio": 1},
+              [[np.zeros((40, 3, 64, 64), np.float32)], None, None])
+noise = stage.forward()["images"]
 alike("erase noise", noise[noise != 0][:100000, None], np.random.default_rng(1).normal(size=(100000, 1)))
+
+# ---- elastic ----
+# torch.linspace rounds places of the grid elsewhere in each block of a row: ties of nearest pixels may fall the other way.
+for (n, c, h, w), dtype, order in itertools.product(SIZES[4:], (np.uint8, np.float32), (ROW_MAJOR, CHANNELS_LAST)):
+    x, m = images(n, c, h, w, dtype), rng.integers(0, 256, (n, h, w)).astype(np.uint8)
+    drawn = Stage("elastic", {"sigma": 2.0, "alpha": 60.0}, [[x], None, None], order=order).forward()["displacements"]
+    by = torch.tensor(drawn)
+    compare(f"elastic {n} x {c} x {h} x {w} {np.dtype(dtype).name}{' channels last' if order else ''}", "elastic", {}, x, m,
+            drawn, order, lambda t, i, mode, fill: F.elastic_transform(t, by[i:i + 1], mode, fill))
+
+# Fields: numbers of one are not independent, so of each sample a few are compared, and the deviation of all.
+for (h, w), alpha, sigma in (((64, 64), 50.0, 5.0), ((40, 90), 20.0, 1.0)):
+    n, places = 300, (slice(None), [0, h // 2, h - 1, h // 3], [w // 2, 0, w - 1, w // 3])
+    torch.manual_seed(8)
+    theirs = np.concatenate([T.ElasticTransform.get_params([alpha] * 2, [sigma] * 2, [h, w]).numpy() for _ in range(n)])
+    stage = Stage("elastic", {"alpha": alpha, "sigma": sigma}, [[np.zeros((n, 1, h, w), np.uint8)], None, None])
+    ours = stage.forward()["displacements"]
+    alike(f"elastic fields, {h} x {w}", ours[places].reshape(n, 8), theirs[places].reshape(n, 8))
+    for e, what in enumerate("xy"):
+        a, b = ours[..., e].std(), theirs[..., e].std()
+        r.true(f"elastic fields, {h} x {w}, deviation along {what}", abs(a / b - 1) < 0.02, f"{a}, {b}")
+        a, b = ((f[:, :, 3:, e] * f[:, :, :-3, e]).mean() / f[..., e].var() for f in (ours, theirs))
+        r.true(f"elastic fields, {h} x {w}, smoothness along {what}", abs(a - b) < 0.02, f"{a}, {b}")
 
 r.exit()

@@ -80,7 +80,7 @@ template <typename T> struct warp_bilinear {
       float all = __fadd_rn(__fadd_rn(__fadd_rn(weight[0], weight[1]), weight[2]), weight[3]);
       v = __fadd_rn(warp_weighed((float)a[0], weight[0]), warp_weighed((float)a[next], weight[1]));
       v = __fadd_rn(__fadd_rn(v, warp_weighed((float)b[0], weight[2])), warp_weighed((float)b[next], weight[3]));
-      v = __fadd_rn(__fmul_rn(all, __fadd_rn(v, -fill)), fill);
+      v = warp_filled(v, all, fill);
     }
     if (sizeof(T) == 1) v = v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v;
     return aug_to(T(), v);
@@ -169,15 +169,6 @@ static __device__ __forceinline__ void warp_copy(const aug_job &j) {
         if (e + k < n) v[k] = row[e + k];
     });
   });
-}
-
-/* Every tensor by a map for each sample. */
-static __global__ void __launch_bounds__(WARP_THREADS)
-    warp_by_maps(const aug_jobs jobs, const warp_how how, const warp_map *maps) {
-  const aug_job &j = jobs.job[blockIdx.z];
-  const warp_by_map where = {maps[blockIdx.y]};
-  if (where.m.kind == WARP_NONE) warp_copy(j);
-  else warp_tensor(j, where, how);
 }
 
 /* A thread for each four pixels, a block at least for each sample and tensor. */

@@ -286,9 +286,14 @@ SP_RNG_FN void warp_axis(float v, int32_t size, int32_t *first, float *low, floa
 /* Floats may be no numbers: at an edge, what weighs nothing is not looked at. */
 SP_RNG_FN float warp_weighed(float v, float weight) { return weight == 0.0f ? 0.0f : AUG_MUL(v, weight); }
 
+/* What a place at an edge shows: v is what is there of the image, which weighs `all`. */
+SP_RNG_FN float warp_filled(float v, float all, float fill) {
+  return AUG_ADD(AUG_MUL(v, all), AUG_MUL(AUG_ADD(1.0f, -all), fill));
+}
+
 /* A pixel of an image that a displacement is added to. */
 SP_RNG_FN float warp_moved(int32_t i, float size, float by) {
-  return warp_pixel(AUG_ADD((float)(2 * i + 1 - (int32_t)size) / size, by), size);
+  return by == 0.0f ? (float)i : warp_pixel(AUG_ADD((float)(2 * i + 1 - (int32_t)size) / size, by), size);
 }
 
 #endif

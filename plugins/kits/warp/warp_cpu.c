@@ -171,7 +171,7 @@ AUG_VEC static void blend_fours(uint8_t *restrict y, const fours *restrict f, co
     float v = (float)(int32_t)(four & 255) * c->weight[0][i] + (float)(int32_t)(four >> 8 & 255) * c->weight[1][i];
     v = v + (float)(int32_t)(four >> 16 & 255) * c->weight[2][i];
     v = v + (float)(int32_t)(four >> 24) * c->weight[3][i];
-    float all = c->all[i], filled = all * (v - fill) + fill;
+    float all = c->all[i], filled = warp_filled(v, all, fill);
     v = all == 2.0f ? v : filled;
     v = v < 0.0f ? 0.0f : v;
     v = v > 255.0f ? 255.0f : v;
@@ -227,7 +227,7 @@ static void blend_edge(float *restrict y, const float *restrict x, const corners
     }
     float v = warp_weighed(a[0], c->weight[0][i]) + warp_weighed(a[right], c->weight[1][i]);
     v = (v + warp_weighed(b[0], c->weight[2][i])) + warp_weighed(b[right], c->weight[3][i]);
-    y[(int64_t)i * pix] = all * (v - fill) + fill;
+    y[(int64_t)i * pix] = warp_filled(v, all, fill);
   }
 }
 

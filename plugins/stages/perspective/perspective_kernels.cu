@@ -3,7 +3,7 @@
  * the pixels. */
 #include "perspective_kernels.h"
 
-#include "../../kits/warp/warp.cuh"
+#include "../../kits/warp/warp_maps.cuh"
 
 /* A thread a sample. */
 static __global__ void __launch_bounds__(WARP_THREADS)
