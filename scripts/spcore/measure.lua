@@ -64,6 +64,14 @@ local function bins_for(classes)
   return bins
 end
 
+-- What cannot be counted for so many classes: an error where it was asked for, else a line.
+local function too_many(g, wanted, stage, classes, most, usually)
+  if not wanted[stage] or classes <= most then return end
+  if not usually then args.usage("--metrics %s: there are %d classes; it is counted for up to %d", wanted[stage], classes, most) end
+  g:notice("validations have no %s: there are %d classes; they are counted for up to %d", usually, classes, most)
+  wanted[stage] = nil
+end
+
 -- Of numbers that are learned standardised: { std = { of each column } }. A process trains one network.
 local units
 
@@ -75,15 +83,8 @@ function measure.add(g, opt, t)
   names[#names + 1] = asked_to_be_best(opt.best_by, t.kind)
   for _, name in ipairs(names) do wanted[kinds[t.kind][name]] = name end
   local classes, auto = t.classes or 1, opt.metrics == "auto"
-  if wanted.confusion and t.kind == "class" and classes > most_pairs and not auto then
-    args.usage("--metrics %s: %d classes; a table of pairs is kept for up to %d", wanted.confusion, classes, most_pairs)
-  end
-  if wanted.score_histogram and classes > most_classes then
-    if not auto then
-      args.usage("--metrics %s: %d classes; scores are counted for up to %d", wanted.score_histogram, classes, most_classes)
-    end
-    wanted.score_histogram = nil
-  end
+  if t.kind == "class" then too_many(g, wanted, "confusion", classes, most_pairs, auto and "F1, precision and recall") end
+  too_many(g, wanted, "score_histogram", classes, most_classes, auto and "AUROC and mAP")
   local ignore = t.ignore_index
   if wanted.score_histogram then
     g.score_histogram { t.logits, t.targets, bins = bins_for(classes), ignore_index = ignore, eval_only = true }

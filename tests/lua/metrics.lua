@@ -217,6 +217,22 @@ for line, words in pairs {
   t.eq(code, 2, line)
   t.one_line(err, words)
 end
+do -- many classes: what is left out is said, what was asked for refused
+  local measure, said, added = require "spcore.measure", {}, {}
+  local g = setmetatable({ notice = function(_, fmt, ...) said[#said + 1] = fmt:format(...) end },
+    { __index = function(_, stage) return function(t) added[#added + 1] = stage .. (t.bins or "") end end })
+  local function add(classes, metrics)
+    said, added = {}, {}
+    measure.add(g, { metrics = metrics, best_by = "auto" }, { kind = "class", logits = 1, targets = 1, classes = classes })
+    return table.concat(added, " ") .. "|" .. table.concat(said, "|")
+  end
+  t.eq(add(10, "auto"), "score_histogram4096 calibration|")
+  t.eq(add(1000, "ece"), "calibration|")
+  t.eq(add(10, "none"), "|")
+  t.eq(add(1000, "auto"),
+    "score_histogram128 calibration|validations have no F1, precision and recall: there are 1000 classes; they are counted for up to 100")
+  t.match(add(1001, "auto"), "^calibration|.*|validations have no AUROC and mAP: there are 1001 classes; they are counted for up to 1000$")
+end
 local small = " --size 16 --batch 8 --samples 32 --width 4 --levels 1 --device cpu --threads 1 --quiet --pictures 0"
 t.eq((t.spcore(dir.path, "run train_cls.lua --steps 2 --eval-every 1 --metrics none --best-by auroc --out by" .. small)), 0)
 t.match(t.read(dir.path .. "/by/summary.json"), '"metric": "auroc"')

@@ -163,11 +163,13 @@ def cases():
     for shape in ((800, 5), (2, 3, 11, 13)):
         t = (rng.random(shape) < 0.3).astype(np.float32)
         x = (rng.standard_normal(shape) * 2 + 2 * t - 1).astype(np.float32)
+        t[rng.random(shape) < 0.1] = 0.5      # a target between is the nearer one
+        t[rng.random(shape) < 0.1] = 0.4375
         t[rng.random(shape) < 0.1] = np.nan
         t[rng.random(shape) < 0.1] = -1
         with np.errstate(invalid="ignore"):
             known = columns(t) >= 0
-        yield f"several classes a sample {shape}", x, t, columns(sigmoid(x)), columns(t) == 1, known
+        yield f"several classes a sample {shape}", x, t, columns(sigmoid(x)), columns(t) >= 0.5, known
 
 
 far = []

@@ -61,19 +61,22 @@ BOUNDARY_FN int bnd_at(const bnd_class *map, const bnd_size *s, int32_t y, int32
   return n;
 }
 
-/* Whether a boundary pixel of the class is within the tolerance. */
+/* Whether a boundary pixel of the class is within the tolerance; most that are lie near, so the nearest rows come
+ * first. */
 BOUNDARY_FN int bnd_near(const bnd_class *map, const bnd_size *s, int32_t y, int32_t x, bnd_class c) {
   bnd_class found[4];
   int32_t r = s->tolerance;
-  int32_t y0 = y - r > 0 ? y - r : 0, y1 = y + r < s->h - 1 ? y + r : s->h - 1;
   int32_t x0 = x - r > 0 ? x - r : 0, x1 = x + r < s->w - 1 ? x + r : s->w - 1;
-  for (int32_t v = y0; v <= y1; v++)
+  for (int32_t k = 0; k <= 2 * r; k++) {
+    int32_t v = y + (k & 1 ? (k + 1) / 2 : -k / 2);
+    if (v < 0 || v >= s->h) continue;
     for (int32_t u = x0; u <= x1; u++) {
       if ((v - y) * (v - y) + (u - x) * (u - x) > r * r) continue;
       int n = bnd_at(map, s, v, u, found);
       for (int i = 0; i < n; i++)
         if (found[i] == c) return 1;
     }
+  }
   return 0;
 }
 
