@@ -36,7 +36,9 @@ predict.check_file(opt.out, not as_json and HEAD or nil)
 local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false)
 local g <close> = sp.graph(opt)
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
-g:results { predict.classify(g, data.image, model, weights) }
+local scores = predict.classify(g, data.image, model, weights)
+local port = scores.name:match "[^.]*$" -- what an answer calls them
+g:results { scores }
 
 local names = predict.class_names(model, model.classes)
 
@@ -113,7 +115,7 @@ if not as_json then out:write(HEAD) end
 local done = predict.each(g, images, function(answer)
   local path = answer.request.path
   if answer.error then return as_json and out:add { file = path, error = answer.error } end
-  local one = write[model.target or "class"](path, answer.logits)
+  local one = write[model.target or "class"](path, answer[port])
   if as_json then out:add(one) else out:write(one) end
 end)
 out:close()

@@ -3,10 +3,10 @@
 -- script made it.
 --
 --   { stages = { { name =, stage =, source = true or nil, params = {}, inputs = { PORT = { REF, ... } } }, ... },
---     outputs = { { from = REF, loss = "cross_entropy" }, ... }, classes = { NAME, ... } or nil }
+--     outputs = { { from = REF, loss = "cross_entropy", shape = { N, ... }, kind = KIND }, ... }, classes = { NAME, ... } or nil }
 --
 -- REF: { stage = NAME, port = PORT or nil where the stage has only one, item = N or nil for a whole list, shape = of what a source
--- gives }. An output is what the first input of a loss reads; stages are in an order that can be computed.
+-- gives }. KIND: "mask" has a class for each pixel, "class" one for each image, "labels" several, "numbers" is all else. An output is what the first input of a loss reads; stages are in an order that can be computed.
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
@@ -75,6 +75,13 @@ function network.of(g, refs)
   return net
 end
 
+-- What an output is, by the loss that judges it. One that is not known judges classes.
+local function kind_of(loss, shape)
+  if loss == "mse" or #shape ~= 2 and #shape ~= 4 then return "numbers" end
+  if loss == "bce" then return #shape == 2 and "labels" or "numbers" end
+  return #shape == 4 and "mask" or "class"
+end
+
 -- trained(g) -> the same of what the losses of g:train judge; nil where nothing is trained.
 function network.trained(g)
   local refs, losses, seen = {}, {}, {}
@@ -91,7 +98,12 @@ function network.trained(g)
   end
   if #refs == 0 then return end
   local net = network.of(g, refs)
-  for i, output in ipairs(net.outputs) do output.loss = losses[i] end
+  for i, output in ipairs(net.outputs) do
+    local ref = refs[i]
+    if core.kind(ref) == "node" then ref = ref[ref:outputs()[1].name] end
+    if type(ref.shape) == "table" then output.shape, output.kind = json.list(ref.shape), kind_of(losses[i], ref.shape) end
+    output.loss = losses[i]
+  end
   return net
 end
 

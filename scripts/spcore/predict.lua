@@ -7,6 +7,7 @@ local json = require "spcore.json"
 local outputs = require "spcore.outputs"
 local pictures = require "spcore.pictures"
 local progress = require "spcore.progress"
+local rebuilt = require "spcore.rebuilt"
 local sys = require "spcore.sys"
 
 local predict = {}
@@ -31,7 +32,8 @@ local function file_of(opt)
   args.usage("%s has no %s: %s", opt.weights, name, why_none(opt.weights, opt.best, type(summary) == "table" and summary))
 end
 
--- run{ weights = RUN, best = false } -> the model that settings.json describes, the file of its weights
+-- run{ weights = RUN, best = false } -> the model that settings.json describes, the file of its weights. Stages of one's own are
+-- loaded from where the run had them, unless the command line names plugins.
 function predict.run(opt)
   local settings, why = json.read(opt.weights .. "/settings.json")
   if not settings then args.usage("%s", why) end
@@ -39,6 +41,13 @@ function predict.run(opt)
   local encoder = type(model.encoder) == "table" and model.encoder or {}
   encoder.levels, encoder.depth = encoder.levels or encoder.depth, nil -- as runs before 0.16 of the ABI called it
   if type(settings.options) == "table" and settings.options.orient == false then opt.orient = false end -- images are read as those of its training
+  local plugins = type(settings.options) == "table" and settings.options.plugin
+  if type(plugins) == "table" and #(opt.plugin or {}) == 0 then
+    for _, path in ipairs(plugins) do
+      local ok, words = core.load_plugin(path)
+      if not ok then args.usage("%s was made with --plugin %s: %s; give it from where it is now, --plugin FILE", opt.weights, path, words) end
+    end
+  end
   return model, file_of(opt)
 end
 
@@ -62,6 +71,8 @@ function predict.args(script, spec, doc)
   spec.orient = { true, "images are turned upright as EXIF says; --no-orient: as they are stored",
     default = "as the run was trained", sets = "image_requests.orient" }
   spec.batch = { 8, "images a step", min = 1, max = 1024 }
+  spec.output = { "", "of a run of another script, with several outputs: which one, such as head.logits", default = "the only one that fits",
+    value = "STAGE.PORT" }
   local opt = args.parse(spec, {
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,
     without = { "by_hand", "run", "training", "reading", "seed", "auto_budget", "auto_again" },
@@ -72,8 +83,19 @@ function predict.args(script, spec, doc)
   if #opt.rest == 0 then args.usage "no image is given" end
   local model, weights = predict.run(opt)
   local seg = script == "train_seg.lua"
-  if not described(model, seg) then
-    args.usage("%s/settings.json describes no model; is it a run of %s?", opt.weights, script)
+  if described(model, seg) then
+    if opt.output ~= "" then args.usage("--output: is for runs of other scripts; a run of %s has one (leave --output out)", script) end
+    return opt, model, weights
+  end
+  local own, other = seg and "predict_seg.lua" or "predict_cls.lua", seg and "train_cls.lua" or "train_seg.lua"
+  if described(model, not seg) then
+    args.usage("%s is a run of %s: spcore run %s --weights %s predicts it", opt.weights, other, seg and "predict_cls.lua" or "predict_seg.lua",
+      opt.weights)
+  end
+  model = rebuilt.find(opt.weights, seg and "mask" or "class", opt.output, own)
+  if not model then
+    args.usage("%s/settings.json describes no model, and there is no network.json: it was made by a script without sp.run{} and "
+      .. "g:train{}, or by an old version; run it again", opt.weights)
   end
   return opt, model, weights
 end
@@ -94,6 +116,7 @@ end
 local function trained(weights) return { frozen = true, weights = { weights, prefix = "" } } end
 
 function predict.segment(g, image, model, weights)
+  if model.net then return rebuilt.make(g, image, model, weights) end
   if model.backbone then return backbone.segment(g, image, model, { encoder = trained(weights), head = trained(weights) }) end
   local x = g.to_float { image, scale = model.scale }
   local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
@@ -101,6 +124,7 @@ function predict.segment(g, image, model, weights)
 end
 
 function predict.classify(g, image, model, weights)
+  if model.net then return rebuilt.make(g, image, model, weights) end
   local x = image
   if model.crop then -- as the validation does: the middle, at the size of training
     x = g.batch_crop { x, size = model.crop }.images

@@ -214,7 +214,7 @@ def exif_trains(c):
     c.image("x.jpg", photo, exif=exif(6))
     c.image("y.jpg", photo)
     c.image("z.jpg", np.rot90(photo, -1), quality=100)
-    c.run("run predict_cls.lua --weights r x.jpg", 2, "describes no model")
+    c.run("run predict_cls.lua --weights r x.jpg", 2, "predict_seg.lua --weights r predicts it")
     c.run("run predict_seg.lua --weights r x.jpg y.jpg z.jpg --out p")
     assert c.read("p/overlays/x.png") == c.read("p/overlays/y.png") != c.read("p/overlays/z.png")
 

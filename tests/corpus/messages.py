@@ -109,6 +109,38 @@ def windows(c):
     c.cures(go + " --best", "leave --best out", ("--best", None), status=2)
 
 
+TWO = """
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "shapes", split = "train", samples = 16, size = 8, batch = 4 }
+local e = g.encoder { g.to_float { data.image }, layers = { { "conv", 4, kernel = 3, pad = 1 } } }
+local a = g.decoder { e.features, classes = 6, layers = { { "conv", 6, kernel = 1 } }, name = "left" }
+local b = g.decoder { e.features, classes = 6, layers = { { "conv", 6, kernel = 1 } }, name = "right" }
+g:train { g.cross_entropy { a.logits, data.mask, ignore_index = 255 }, g.cross_entropy { b.logits, data.mask, ignore_index = 255 },
+  optimizer = g.sgd { lr = 0.1 } }
+local run <close> = sp.run { graph = g, opt = opt, steps = 1 }
+for step, m in g:steps(1) do run:step(step, m) end
+run:finish()
+"""
+
+
+@case
+def runs_of_others(c):
+    "runs of the other script, and of one's own, with two heads"
+    c.image("a.png", 16)
+    run_of(c, SEG, "r")
+    run_of(c, CLS, "k")
+    c.write("two.lua", TWO)
+    c.run("run two.lua --out two --quiet")
+    for run, script, own in (("r", "predict_cls.lua", "predict_seg.lua"), ("k", "predict_seg.lua", "predict_cls.lua"),
+                             ("two", "predict_cls.lua", None)):
+        line = f"spcore run {own or 'predict_seg.lua'} --weights {run}"
+        c.cures(f"run {script} --weights {run} a.png", f"{line} predicts it", (line, line + f" a.png {'' if own else '--output left.logits '}--out o{run}.csv"), status=2)
+    c.cures("run predict_seg.lua --weights r --output x a.png", "leave --output out", ("--output", None), status=2)
+    c.cures("run predict_seg.lua --weights two --out o a.png", "say which is meant", "--output left.logits", "--output right.logits", status=2)
+
+
 @case
 def labels_of_masks(c):
     "masks of 0 and 255, of one class, from 1, soft, JPEG, in colour: the values that are proposed are taken"

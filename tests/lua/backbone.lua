@@ -144,8 +144,8 @@ refused(seg:gsub("size 64", "size 72") .. weights, "72 pixels of height are no m
 refused(seg:gsub("batch 2", "batch 1") .. weights .. "--model deeplabv3",
   "the statistics of a batch norm need at least 2 samples, and a batch has 1", 1)
 refused("predict_seg.lua --weights unet --size 100 photos/images --device cpu", "100 pixels of height are no multiple of 32", 1)
-refused("predict_seg.lua --weights probe photos/images", "probe/settings.json describes no model; is it a run of train_seg")
-refused("predict_cls.lua --weights unet photos/images", "unet/settings.json describes no model; is it a run of train_cls")
+refused("predict_seg.lua --weights probe photos/images", "probe is a run of train_cls.lua: spcore run predict_cls.lua")
+refused("predict_cls.lua --weights unet photos/images", "unet is a run of train_seg.lua: spcore run predict_seg.lua")
 local settings = t.read(at .. "/unet/settings.json")
 t.write(at .. "/unet/settings.json", (settings:gsub('"head": "unet"', '"head": "pspnet"')))
 refused("predict_seg.lua --weights unet photos/images --device cpu", "settings.json: there is no head 'pspnet'", 1)

@@ -212,7 +212,8 @@ for _, which in ipairs { "seg", "cls" } do
   _, words = run(script .. "--weights nowhere photos/images", 2)
   t.one_line(words, "nowhere/settings.json")
   _, words = run(script .. ("--weights %s photos/images"):format(which == "seg" and "cls" or "seg"), 2)
-  t.one_line(words, "describes no model; is it a run of train_" .. which)
+  local other = which == "seg" and "cls" or "seg"
+  t.one_line(words, ("%s is a run of train_%s.lua: spcore run predict_%s.lua %%-%%-weights %s predicts it"):format(other, other, other, other))
   _, words = run(script .. ("--weights %s empty"):format(which), 1)
   t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm is in this folder")
 end
