@@ -253,6 +253,10 @@ for sign, name in [(" ", "blank"), (";", "semicolon"), ("|", "bar"), ("+", "plus
          f'the label is "ant{sign}bee": several labels, or the name of one class?', ["--target labels", "--set reader.cells=name"])
 asks("several_comma", "several labels with commas", rows("file,label", ["ant", '"ant, bee"', "bee", "bee"]), "several labels, or the name of one class?",
      "--target labels")
+asks("several_shared", "blanks between labels that never stand alone", rows("file,label", ["ant bee", "bee cow", "cow ant", "ant bee"]),
+     'the label is "ant bee": several labels, or the name of one class?', ["!--target labels --set 'reader.label_separator= '", "--set reader.cells=name"])
+reads("names_share_words", "names of two words, which share some", rows("file,label", ["black tern", "least tern", "black crow", "black tern"]),
+      classes=["black crow", "black tern", "least tern"])
 asks("several_list", "lists of Python", rows("file,label", ["\"['ant']\"", "\"['ant', 'bee']\"", "\"['bee']\"", "\"['bee']\""]),
      "several labels, or the name of one class?", "--target labels")
 asks("several_vector", "vectors", rows("file,label", ['"[1, 0, 0]"', '"[0, 1, 1]"', '"[1, 0, 0]"', '"[0, 0, 1]"']),

@@ -79,11 +79,12 @@ static int ask_missing(rd_listing *l, const rd_words *w, size_t i) {
 
 /* ---- several in one ---- */
 static int ask_several(rd_listing *l, const rd_words *w, size_t i) {
+  int blanks = !strpbrk(w->words.names.v[i], "|;,/+&[{(") && !*l->p->csv.label_separator;
   return l->ctx->host->fail(
       l->ctx, SP_E_DATA,
-      "%s: the label is \"%.100s\": several labels, or the name of one class? `target = \"labels\"` reads several, "
+      "%s: the label is \"%.100s\": several labels, or the name of one class? `target = \"labels\"`%s reads several, "
       "`cells = \"name\"` one",
-      w->places.v[i], w->words.names.v[i]);
+      w->places.v[i], w->words.names.v[i], blanks ? " with `label_separator = \" \"`" : "");
 }
 
 static int is_bracketed(const char *s) {
@@ -111,18 +112,18 @@ static int splits_into_known(const rd_words *w, const char *word, char sign, rd_
   return n > 1;
 }
 
-/* How many words have each part between commas. NULL: no memory. */
-static uint32_t *count_parts(const rd_words *w, rd_numbered *parts) {
+/* How many words have each part between these signs. NULL: no memory. */
+static uint32_t *count_parts(const rd_words *w, rd_numbered *parts, char sign) {
   size_t all = 1;
   for (size_t i = 0; i < w->words.names.n; i++)
-    for (const char *p = w->words.names.v[i]; *p; p++) all += *p == ',' || !p[1];
+    for (const char *p = w->words.names.v[i]; *p; p++) all += *p == sign || !p[1];
   uint32_t *uses = calloc(all + 1, sizeof *uses);
   char part[256];
   for (size_t i = 0; uses && i < w->words.names.n; i++) {
     const char *word = w->words.names.v[i];
-    if (!strchr(word, ',')) continue;
+    if (!strchr(word, sign)) continue;
     for (const char *p = word; *p;) {
-      size_t len = strcspn(p, ",");
+      size_t len = strcspn(p, (char[]){sign, 0});
       const char *a = p, *b = p + len;
       while (a < b && *a == ' ') a++;
       while (b > a && b[-1] == ' ') b--;
@@ -135,26 +136,49 @@ static uint32_t *count_parts(const rd_words *w, rd_numbered *parts) {
   return uses;
 }
 
-/* The first word that may be several labels; n: there is none. */
-static size_t find_several(const rd_words *w, int (*is_known)(void *arg, const char *word), void *arg) {
-  size_t n = w->words.names.n, commas = 0, found = n;
+/* The first word with that sign all of whose parts stand in other words, too; n: there is none. all: only where that is so
+ * of every word with the sign, since a class may be a black tern beside a least tern. */
+static size_t find_shared(const rd_words *w, char sign, int all, int (*is_known)(void *arg, const char *word),
+                          void *arg) {
+  size_t n = w->words.names.n, found = n, signed_ones = 0;
   rd_numbered parts = {0};
-  for (size_t i = 0; i < n && found == n; i++) {
+  uint32_t *uses = count_parts(w, &parts, sign);
+  for (size_t i = 0; uses && i < n && (all || found == n); i++) {
     const char *word = w->words.names.v[i];
-    if (is_known(arg, word)) continue;
-    commas += strchr(word, ',') != NULL;
-    const char *sign = strpbrk(word, "|;");
-    if ((sign && sign > word && sign[1]) || is_bracketed(word)) found = i;
-    for (const char *s = " /+&"; *s && found == n; s++)
-      if (strchr(word, *s) && splits_into_known(w, word, *s, NULL, NULL)) found = i;
-  }
-  uint32_t *uses = found == n && commas ? count_parts(w, &parts) : NULL;
-  for (size_t i = 0; uses && i < n && found == n; i++) {
-    const char *word = w->words.names.v[i];
-    if (strchr(word, ',') && !is_known(arg, word) && splits_into_known(w, word, ',', &parts, uses)) found = i;
+    if (!strchr(word, sign)) continue;
+    signed_ones++;
+    if (!is_known(arg, word) && splits_into_known(w, word, sign, &parts, uses)) {
+      if (found == n) found = i;
+    } else if (all) {
+      found = n;
+      break;
+    }
   }
   free(uses);
   rd_numbered_free(&parts);
+  return all && signed_ones < 3 ? n : found; /* two may be one name that is written in two ways */
+}
+
+/* The first word that may be several labels; n: there is none. */
+static size_t find_several(const rd_words *w, int (*is_known)(void *arg, const char *word), void *arg) {
+  static const char signs[] = " /+&";
+  size_t n = w->words.names.n, found = n;
+  int has[sizeof signs] = {0}; /* the last: commas */
+  for (size_t i = 0; i < n && found == n; i++) {
+    const char *word = w->words.names.v[i];
+    if (is_known(arg, word)) continue;
+    has[sizeof signs - 1] |= strchr(word, ',') != NULL;
+    const char *sign = strpbrk(word, "|;");
+    if ((sign && sign > word && sign[1]) || is_bracketed(word)) found = i;
+    for (size_t k = 0; signs[k] && found == n; k++) {
+      if (!strchr(word, signs[k])) continue;
+      has[k] = 1;
+      if (splits_into_known(w, word, signs[k], NULL, NULL)) found = i;
+    }
+  }
+  if (found == n && has[sizeof signs - 1]) found = find_shared(w, ',', 0, is_known, arg);
+  for (size_t k = 0; signs[k] && found == n; k++)
+    if (has[k]) found = find_shared(w, signs[k], 1, is_known, arg);
   return found;
 }
 
