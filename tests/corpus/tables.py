@@ -202,6 +202,15 @@ elsewhere("other_machine", "absolute paths of another machine", "/kaggle/input/x
 elsewhere("other_windows", "... of Windows", "C:\\data\\images\\{}.png", "files are looked for without C:/data/ in front")
 elsewhere("too_much", "names from the folder above on", "set/images/{}.png", "files are looked for without set/ in front")
 elsewhere("here_dot", "names with ./ in front", "./images/{}.png", ())
+@case
+def beside_another(c):
+    """files in a folder beside that of the table, which says nothing of images"""
+    for i in range(2):
+        c.image(f"home/{i}.png")
+    c.write("tables/d.csv", rows("file,label", ["ant", "bee"], file="{}.png"))
+    c.run("data tables/d.csv", 1, says="No such file")
+
+
 elsewhere("beside", "a folder beside that of the .csv file", "{}.png", "files are looked for in ../images/", at="tables/d.csv", path="tables/d.csv")
 elsewhere("file_url", "file:// in front", "file://images/{}.png", ())
 elsewhere("root_given", "the folder is given", "{}.png", (), options="--root images")

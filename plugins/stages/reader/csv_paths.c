@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "csv.h"
+#include "folder_names.h"
 
 #define MAX_FOLDERS 2000 /* that are looked into */
 #define MAX_CUTS 32      /* folders in front of a name */
@@ -82,15 +83,17 @@ static void try_place(search *s, const rd_csv_place *place) {
   }
 }
 
-static void add_folders(search *s, const char *rel, int depth) {
+/* images_only: those whose names say so. */
+static void add_folders(search *s, const char *rel, int depth, int images_only) {
   char path[4096];
   rd_names names = {0};
   if (snprintf(path, sizeof path, "%s/%s", s->j->dirs[s->j->k], rel) >= (int)sizeof path || rd_subfolders(path, &names))
     return;
   for (size_t i = 0; i < names.n && s->folders.n < MAX_FOLDERS; i++) {
+    if (images_only && rd_read_folder_name(names.v[i]).kind != RD_IMAGES) continue;
     if (snprintf(path, sizeof path, "%.2000s%.1000s/", rel, names.v[i]) >= 2048) continue;
     if (rd_names_add(&s->folders, path)) break;
-    if (depth) add_folders(s, path, depth - 1);
+    if (depth) add_folders(s, path, depth - 1, 0);
   }
   rd_names_free(&names);
 }
@@ -124,13 +127,13 @@ static void try_all(search *s, int cut, int folders) {
 static void look(search *s) {
   int from = is_absolute(s->name) ? 1 : 0;
   if (!from) try_all(s, 0, 0);
-  if (!s->hits) add_folders(s, "", 1);
+  if (!s->hits) add_folders(s, "", 1, 0);
   if (!s->hits && !from) try_all(s, 0, 1);
   for (int cut = 1; !s->hits && cut < MAX_CUTS; cut++) try_all(s, cut, 0);
   for (int cut = 1; !s->hits && cut < MAX_CUTS; cut++) try_all(s, cut, 1);
   if (s->hits) return;
   rd_names_free(&s->folders);
-  if (!rd_names_add(&s->folders, "../")) add_folders(s, "../", 0);
+  if (!rd_names_add(&s->folders, "../")) add_folders(s, "../", 0, 1); /* other folders there are other people's */
   for (int cut = from; !s->hits && cut < MAX_CUTS; cut++) try_all(s, cut, 1);
 }
 
