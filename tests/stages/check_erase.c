@@ -85,7 +85,8 @@ START_TEST(boxes_given) {
 }
 END_TEST
 
-/* Noise has the deviation that is asked for, the same value in every type and order, others in every sample and channel. */
+/* Noise has the deviation that is asked for, the same value in every type and order, others in every sample and
+ * channel. */
 START_TEST(noise) {
   const int64_t n = 3, c = 3, h = 70, w = 331;
   const int32_t boxes[] = {0, 0, 70, 331, 1, 5, 60, 323, 2, 2, 0, 0};
@@ -157,7 +158,8 @@ START_TEST(noise_by_id) {
 }
 END_TEST
 
-/* Rectangles of one size have any pixel in their middle; of area and ratio they have those, as near as whole pixels are. */
+/* Rectangles of one size have any pixel in their middle; of area and ratio they have those, as near as whole pixels
+ * are. */
 START_TEST(draws) {
   kit_uniform("erase", "{ size = 1 }", 20, 30, 0, 0, 20, 20);
   kit_uniform("erase", "{ size = 1 }", 20, 30, 1, 0, 30, 30);

@@ -17,7 +17,8 @@ static void open_given(aug_kit *k, const char *params, int64_t n, int64_t c, int
   kit_plan(k, 1);
 }
 
-/* The image's own corners are a copy; the first pixel of a figure's corner is the image's; what is outside is the fill. */
+/* The image's own corners are a copy; the first pixel of a figure's corner is the image's; what is outside is the
+ * fill. */
 START_TEST(corners_go_there) {
   static const int32_t corners[] = {0, 0, 19, 0, 19, 19, 0, 19, 1, 2, 18, 1, 18, 18, 2, 17};
   for (int d = 0; d < 2; d++)
@@ -44,8 +45,8 @@ START_TEST(corners_go_there) {
 }
 END_TEST
 
-/* A figure may go round the other way. torchvision's corners are numbers of pixels, but what a pixel shows is computed at
- * its middle: so what is mirrored is a pixel further to the left. */
+/* A figure may go round the other way. torchvision's corners are numbers of pixels, but what a pixel shows is
+ * computed at its middle: so what is mirrored is a pixel further to the left. */
 START_TEST(mirrored) {
   static const int32_t corners[] = {15, 0, 0, 0, 0, 11, 15, 11};
   aug_kit k;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * exact.h - arithmetic with the same bits on every device: each operation is rounded once, and none is left to a compiler or
- * to a library of mathematics. */
+ * exact.h - arithmetic with the same bits on every device: each operation is rounded once, and none is left to a
+ * compiler or to a library of mathematics. */
 #ifndef SP_PLUGINS_AUG_EXACT_H
 #define SP_PLUGINS_AUG_EXACT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * normal.h - normally distributed numbers of mean 0 and deviation 1, two of two words of the generator, by Box and Muller, in
- * float: the same bits on every device, in loops that compilers vectorise. The largest is 5.77.
+ * normal.h - normally distributed numbers of mean 0 and deviation 1, two of two words of the generator, by Box and
+ * Muller, in float: the same bits on every device, in loops that compilers vectorise. The largest is 5.77.
  */
 #ifndef SP_PLUGINS_AUG_NORMAL_H
 #define SP_PLUGINS_AUG_NORMAL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * warp.cuh - images whose pixels come from elsewhere in them, on CUDA: a thread finds where four pixels side by side come
- * from, once for all channels, and stores them at once. */
+ * warp.cuh - images whose pixels come from elsewhere in them, on CUDA: a thread finds where four pixels side by side
+ * come from, once for all channels, and stores them at once. */
 #ifndef SP_PLUGINS_WARP_CUH
 #define SP_PLUGINS_WARP_CUH
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * warp.h - images whose pixels come from elsewhere in them: where from, by a shear, a shift, a turn ... or the corners of
- * a perspective, and what is taken from there. The same bits on every device. Places are computed with the roundings of
- * torchvision's, so that the same pixels are chosen.
+ * warp.h - images whose pixels come from elsewhere in them: where from, by a shear, a shift, a turn ... or the
+ * corners of a perspective, and what is taken from there. The same bits on every device. Places are computed with the
+ * roundings of torchvision's, so that the same pixels are chosen.
  */
 #ifndef SP_PLUGINS_WARP_H
 #define SP_PLUGINS_WARP_H
@@ -23,8 +23,8 @@ typedef struct warp_map {
   int32_t kind;
 } warp_map;
 
-/* What an affine map is made of, as torchvision's affine() takes it: a turn clockwise, a shift right and down in pixels, a
- * scale and shears, angles in degrees. */
+/* What an affine map is made of, as torchvision's affine() takes it: a turn clockwise, a shift right and down in
+ * pixels, a scale and shears, angles in degrees. */
 typedef struct warp_affine {
   float angle, right, down, scale, shear_x, shear_y;
 } warp_affine;
@@ -146,8 +146,8 @@ SP_RNG_FN warp_map warp_affine_map(const warp_affine *p, double cx, double cy, i
   return r;
 }
 
-/* The maps of torchvision's RandAugment, AutoAugment and TrivialAugmentWide. A shear's magnitude is its tangent. atan is
- * left out: its tangent is what is needed. */
+/* The maps of torchvision's RandAugment, AutoAugment and TrivialAugmentWide. A shear's magnitude is its tangent. atan
+ * is left out: its tangent is what is needed. */
 SP_RNG_FN warp_map warp_shear_map(float x, float y, int32_t h, int32_t w) {
   warp_map r = warp_none(h, w);
   if (x == 0.0f && y == 0.0f) return r;
@@ -196,8 +196,8 @@ SP_RNG_FN int warp_corners_same(const warp_corners *a, const warp_corners *b) {
   return 1;
 }
 
-/* On which side of the edge from corner i to the next one the corner after that lies: of a figure whose corners all point
- * outwards it is the same side for all four. */
+/* On which side of the edge from corner i to the next one the corner after that lies: of a figure whose corners all
+ * point outwards it is the same side for all four. */
 SP_RNG_FN int warp_side(const warp_corners *c, int i) {
   const int32_t *a = c->at + 2 * i, *b = c->at + 2 * ((i + 1) & 3), *d = c->at + 2 * ((i + 2) & 3);
   double to = AUG_DMUL((double)b[0] - a[0], (double)d[1] - b[1]),
@@ -205,8 +205,8 @@ SP_RNG_FN int warp_side(const warp_corners *c, int i) {
   return (to > from) - (to < from);
 }
 
-/* Whether corners have no map: they have one where they are the image's own, or a figure whose corners point outwards and
- * the image has more than one row and column. */
+/* Whether corners have no map: they have one where they are the image's own, or a figure whose corners point outwards
+ * and the image has more than one row and column. */
 SP_RNG_FN int warp_corners_bad(const warp_corners *c, int32_t h, int32_t w) {
   warp_corners own = warp_corners_of(h, w);
   int side = warp_side(c, 0), i, far = 0;
@@ -247,8 +247,8 @@ SP_RNG_FN warp_map warp_corners_map(const warp_corners *c, int32_t h, int32_t w)
 }
 
 /* ---- places ---- */
-/* A place in halves of the image as a pixel of it; what lies outside, and what is no number, stays so near that it fits an
- * integer. */
+/* A place in halves of the image as a pixel of it; what lies outside, and what is no number, stays so near that it
+ * fits an integer. */
 SP_RNG_FN float warp_pixel(float at, float size) {
   float v = AUG_ADD(AUG_MUL(AUG_ADD(at, 1.0f), size), -1.0f) * 0.5f;
   v = v > -2.0f ? v : -2.0f;
@@ -263,9 +263,9 @@ SP_RNG_FN float warp_depth(const float c[2], float x, float y) {
   return AUG_ADD(AUG_ADD(AUG_MUL(x, c[0]), AUG_MUL(y, c[1])), 1.0f);
 }
 
-/* Of the two neighbours of a place along one axis those outside of the image weigh nothing. Neighbours are read at two
- * pixels from *first on, both in the image unless it has but one; a neighbour's weight stands with it. *inside: both are in
- * the image. */
+/* Of the two neighbours of a place along one axis those outside of the image weigh nothing. Neighbours are read at
+ * two pixels from *first on, both in the image unless it has but one; a neighbour's weight stands with it. *inside:
+ * both are in the image. */
 SP_RNG_FN void warp_axis(float v, int32_t size, int32_t *first, float *low, float *high, int32_t *inside) {
   int32_t i = (int32_t)v, before, last;
   float part, rest;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * warp_cpu.c - images whose pixels come from elsewhere in them, on the CPU. A row is worked on in blocks: first where its
- * pixels come from, in loops that the compiler vectorises; then they are fetched; what four neighbours become is a loop that
- * it vectorises again. */
+ * warp_cpu.c - images whose pixels come from elsewhere in them, on the CPU. A row is worked on in blocks: first where
+ * its pixels come from, in loops that the compiler vectorises; then they are fetched; what four neighbours become is
+ * a loop that it vectorises again. */
 #include "warp_cpu.h"
 
 #include <string.h>
@@ -96,9 +96,9 @@ static void move_block(const aug_job *j, const warp_how *how, int64_t sample, in
   }
 }
 
-/* ---- bilinear ----
- * Of the four neighbours of a place those outside of the image weigh nothing, and the fill has what they would. Neighbours
- * are read at four pixels that are all there; where one is outside the weights stand with others of them, zeros beside. */
+/* ---- bilinear ---- Of the four neighbours of a place those outside of the image weigh nothing, and the fill has
+ * what they would. Neighbours are read at four pixels that are all there; where one is outside the weights stand with
+ * others of them, zeros beside. */
 typedef struct corners {
   _Alignas(64) float weight[4][WARP_BLOCK], all[WARP_BLOCK]; /* all: their sum, or 2 where nothing is outside */
   int32_t at[WARP_BLOCK];                                    /* the upper left of what is read */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * affine.h - images turned, shifted, scaled and sheared, by numbers of each sample: ports, parameters and draws, for every
- * device. */
+ * affine.h - images turned, shifted, scaled and sheared, by numbers of each sample: ports, parameters and draws, for
+ * every device. */
 #ifndef AFFINE_H
 #define AFFINE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * affine_kernels.cu - turned, shifted, scaled and sheared images on CUDA: one kernel makes the map of each sample, one moves
- * the pixels. */
+ * affine_kernels.cu - turned, shifted, scaled and sheared images on CUDA: one kernel makes the map of each sample,
+ * one moves the pixels. */
 #include "affine_kernels.h"
 
 #include "../../kits/warp/warp_maps.cuh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * elastic_cpu.c - the stage `elastic` on the CPU: rows of the field are made as they are needed, smoothed along x, and kept
- * as long as rows above and below need them, in a worker's cache. */
+ * elastic_cpu.c - the stage `elastic` on the CPU: rows of the field are made as they are needed, smoothed along x,
+ * and kept as long as rows above and below need them, in a worker's cache. */
 #include "../../kits/warp/warp_cpu.h"
 #include "elastic.h"
 

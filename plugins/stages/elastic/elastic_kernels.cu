@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * elastic_kernels.cu - images moved by a field of displacements on CUDA: one kernel draws the field and smooths it along x,
- * one smooths it along y, one moves the pixels. */
+ * elastic_kernels.cu - images moved by a field of displacements on CUDA: one kernel draws the field and smooths it
+ * along x, one smooths it along y, one moves the pixels. */
 #include "elastic_kernels.h"
 
 #include "../../kits/warp/warp.cuh"

@@ -51,7 +51,8 @@ erase_how erase_how_of(const erase_params *p);
 /* Noise is drawn even where boxes are given. */
 int erase_check_ids(sp_ctx *ctx, const erase_params *p, const sp_io *io);
 
-/* The box of a sample, if nobody says: torchvision's RandomErasing, or a square of cutout, which the image's edges cut. */
+/* The box of a sample, if nobody says: torchvision's RandomErasing, or a square of cutout, which the image's edges
+ * cut. */
 SP_RNG_FN erase_box erase_draw(const aug_dice *dice, int64_t sample, const erase_range *r) {
   erase_box b = {0, 0, 0, 0};
   sp_rng4 a = aug_roll(dice, sample, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * erase_kernels.cu - rectangles painted over on CUDA: one kernel says where they are, one copies what is around them. */
+ * erase_kernels.cu - rectangles painted over on CUDA: one kernel says where they are, one copies what is around. */
 #include "erase_kernels.h"
 
 #include "../../kits/aug/kit.cuh"

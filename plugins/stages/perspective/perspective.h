@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * perspective.h - images seen from aside, by four corners of each sample: ports, parameters and draws, for every device. */
+ * perspective.h - images seen from aside, by four corners of each sample: ports, parameters and draws, for every
+ * device. */
 #ifndef PERSPECTIVE_H
 #define PERSPECTIVE_H
 
@@ -28,8 +29,8 @@ extern const sp_param perspective_param_table[];
 int perspective_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 perspective_range perspective_range_of(const perspective_params *p, int32_t h, int32_t w);
 
-/* The corners of a sample, if nobody says: torchvision's RandomPerspective. Corners that cannot be are drawn again; a sample
- * that has none after ten tries stays as it is, as images of one row or column do. */
+/* The corners of a sample, if nobody says: torchvision's RandomPerspective. Corners that cannot be are drawn again; a
+ * sample that has none after ten tries stays as it is, as images of one row or column do. */
 SP_RNG_FN warp_corners perspective_draw(const aug_dice *dice, int64_t sample, const perspective_range *r) {
   warp_corners own = warp_corners_of(r->h, r->w);
   uint32_t k;
