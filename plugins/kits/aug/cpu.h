@@ -7,11 +7,12 @@
 #include "aug.h"
 #include "draw.h"
 
-/* Compiled for several instruction sets, chosen when the module is loaded; the roundings are the same. Sanitizers' runtimes
+/* Compiled for several instruction sets, chosen when the module is loaded (by what the processor can do:
+ * `arch=` would ask for that very processor); the roundings are the same. Sanitizers' runtimes
  * are not up yet when the choice is made, so not under them. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define AUG_VEC __attribute__((target_clones("arch=haswell", "default")))
+#define AUG_VEC __attribute__((target_clones("avx2", "default")))
 #else
 #define AUG_VEC
 #endif

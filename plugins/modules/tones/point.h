@@ -9,8 +9,10 @@
 #include "tones.h"
 
 #if defined(__CUDACC__) || defined(SPCORE_CUDA_EMU_H)
+#define POINT_FN PIXEL_FN
 #define POINT_SQRT(a) __fsqrt_rn(a)
 #else
+#define POINT_FN static inline __attribute__((always_inline)) /* else loops over the long ones are not vectorised */
 #define POINT_SQRT(a) sqrtf(a)
 #endif
 
@@ -20,19 +22,19 @@ typedef struct tones_look {
   uint8_t table[256]; /* of equalize */
 } tones_look;
 
-PIXEL_FN float point_of_bits(uint32_t bits) {
+POINT_FN float point_of_bits(uint32_t bits) {
   float v;
   memcpy(&v, &bits, 4);
   return v;
 }
-PIXEL_FN uint32_t point_bits(float v) {
+POINT_FN uint32_t point_bits(float v) {
   uint32_t bits;
   memcpy(&bits, &v, 4);
   return bits;
 }
 
 /* A positive v as m * 2^e with m in 0.7 .. 1.4. */
-PIXEL_FN float point_parts(float v, float *e) {
+POINT_FN float point_parts(float v, float *e) {
   uint32_t bits = point_bits(v), from = 0x3f3504f3u; /* sqrt(1/2) */
   int32_t power = (int32_t)(bits - from) >> 23;
   *e = (float)power;
@@ -40,7 +42,7 @@ PIXEL_FN float point_parts(float v, float *e) {
 }
 
 /* The logarithm of m near 1: 2 artanh((m - 1) / (m + 1)). */
-PIXEL_FN float point_log(float m) {
+POINT_FN float point_log(float m) {
   float s = PIXEL_DIV(PIXEL_SUB(m, 1.0f), PIXEL_ADD(m, 1.0f)), q = PIXEL_MUL(s, s), p = 2.0f / 9;
   p = PIXEL_ADD(PIXEL_MUL(p, q), 2.0f / 7);
   p = PIXEL_ADD(PIXEL_MUL(p, q), 2.0f / 5);
@@ -50,7 +52,7 @@ PIXEL_FN float point_log(float m) {
 }
 
 /* 2^v for v <= 0 or a little above; below -126 it is 0. */
-PIXEL_FN float point_exp2(float v) {
+POINT_FN float point_exp2(float v) {
   float low = v < -126.0f ? -126.0f : v;
   low = low > 126.0f ? 126.0f : low;
   float n = PIXEL_SUB(PIXEL_ADD(low, 12582912.0f), 12582912.0f), r = PIXEL_MUL(PIXEL_SUB(low, n), 0.693147182f);
@@ -67,7 +69,7 @@ PIXEL_FN float point_exp2(float v) {
 }
 
 /* v to the power `by` for v in 0 .. 1; what is below 1e-30 counts as 0. */
-PIXEL_FN float point_power(float v, float by) {
+POINT_FN float point_power(float v, float by) {
   float at = v > 1e-30f ? v : 1.0f, e;
   float m = point_parts(at, &e);
   float y = point_exp2(PIXEL_MUL(by, PIXEL_ADD(e, PIXEL_MUL(point_log(m), 1.44269502f))));
@@ -75,19 +77,19 @@ PIXEL_FN float point_power(float v, float by) {
 }
 
 /* A value 0 .. 1 after gamma, cut to that. */
-PIXEL_FN float point_gamma(float v, float by, float gain) {
+POINT_FN float point_gamma(float v, float by, float gain) {
   v = PIXEL_MUL(gain, point_power(v, by));
   return v > 1.0f ? 1.0f : v;
 }
 
-PIXEL_FN float point_posterize(float v, float levels, float max) {
+POINT_FN float point_posterize(float v, float levels, float max) {
   v = PIXEL_MUL(v, PIXEL_DIV(levels, max));
   v = v < levels - 1.0f ? v : levels - 1.0f;
   v = v > 0.0f ? v : 0.0f;
   return PIXEL_MUL((float)(int32_t)v, PIXEL_DIV(max, levels));
 }
 
-PIXEL_FN float point_stretch(float v, float lo, float scale, float max) {
+POINT_FN float point_stretch(float v, float lo, float scale, float max) {
   return pixel_clamp(PIXEL_MUL(PIXEL_SUB(v, lo), scale), max);
 }
 /* What a channel of lo..hi is stretched by, as PyTorch divides a number by a tensor; one that has no range stays. */
@@ -174,7 +176,7 @@ PIXEL_FN float point_grey_mean(int64_t sum, int64_t pixels, float max) {
 
 /* ---- sharpness ---- */
 /* Around a byte: it and its eight neighbours, itself five times, over 13, to the nearest. */
-PIXEL_FN float point_smooth_byte(int32_t sum, int32_t middle) { return (float)((2 * (sum + 4 * middle) + 13) / 26); }
+POINT_FN float point_smooth_byte(int32_t sum, int32_t middle) { return (float)((2 * (sum + 4 * middle) + 13) / 26); }
 /* Of a float: rows of three in their order. */
 PIXEL_FN float point_smooth(const float a[3], const float b[3], const float c[3]) {
   float one = 1.0f / 13, s = PIXEL_MUL(a[0], one);
@@ -187,13 +189,13 @@ PIXEL_FN float point_smooth(const float a[3], const float b[3], const float c[3]
   s = PIXEL_ADD(s, PIXEL_MUL(c[1], one));
   return PIXEL_ADD(s, PIXEL_MUL(c[2], one));
 }
-PIXEL_FN float point_sharpen(float v, float smooth, float by, int bytes, float max) {
+POINT_FN float point_sharpen(float v, float smooth, float by, int bytes, float max) {
   return pixel_blend(v, by, PIXEL_MUL(PIXEL_SUB(1.0f, by), smooth), bytes, max);
 }
 
 /* ---- noise ---- */
 /* Two normal numbers of two words, after Box and Muller. */
-PIXEL_FN void point_normal(uint32_t a, uint32_t b, float *x, float *y) {
+POINT_FN void point_normal(uint32_t a, uint32_t b, float *x, float *y) {
   float e, m = point_parts((float)((int32_t)(a >> 8) + 1) * (1.0f / 16777216.0f), &e);
   float far = PIXEL_MUL(-2.0f, PIXEL_ADD(PIXEL_MUL(e, 0.693147182f), point_log(m)));
   far = POINT_SQRT(far > 0.0f ? far : 0.0f);
@@ -226,13 +228,13 @@ PIXEL_FN uint64_t point_noise_key(uint64_t key, int64_t channel) {
 PIXEL_FN uint32_t point_noise_draw(int64_t y, int32_t w, int32_t four) {
   return (uint32_t)(TONES_NOISE_DRAWS + y * ((w + 3) / 4) + four);
 }
-PIXEL_FN uint8_t point_noisy_byte(float v, float z, float sigma, float mean) {
+POINT_FN uint8_t point_noisy_byte(float v, float z, float sigma, float mean) {
   v = PIXEL_ADD(v, PIXEL_MUL(PIXEL_ADD(mean, PIXEL_MUL(sigma, z)), 255.0f));
   v = v > 0.0f ? v : 0.0f;
   v = v < 255.0f ? v : 255.0f;
   return (uint8_t)(int32_t)PIXEL_SUB(PIXEL_ADD(v, 12582912.0f), 12582912.0f);
 }
-PIXEL_FN float point_noisy(float v, float z, float sigma, float mean, float max, int clip) {
+POINT_FN float point_noisy(float v, float z, float sigma, float mean, float max, int clip) {
   v = PIXEL_ADD(v, PIXEL_MUL(PIXEL_ADD(mean, PIXEL_MUL(sigma, z)), max));
   return clip ? pixel_clamp(v, max) : v;
 }

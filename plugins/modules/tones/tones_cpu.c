@@ -49,8 +49,11 @@ static void note_reach(const tones_call *c, const tones_task *t, const aug_part 
   float *reach = c->reach + ((j - c->jobs->job) * c->jobs->n + part->sample) * j->h * 2;
   for (int64_t y = part->from; y < part->to; y++) {
     reach[2 * y] = reach[2 * y + 1] = 0.0f;
-    for (int64_t plane = 0; tones_bounded(t->step.op) && plane < j->planes; plane++)
-      tones_limits(aug_in_row(j, part->sample, plane, y, sizeof(float)), (int64_t)j->w * j->pix, &reach[2 * y]);
+    for (int64_t plane = 0; tones_bounded(t->step.op) && plane < j->planes; plane++) {
+      const float *row = aug_in_row(j, part->sample, plane, y, sizeof(float));
+      int64_t n = (int64_t)j->w * j->pix;
+      if (tones_any_outside(row, n, t->max)) tones_limits(row, n, &reach[2 * y]);
+    }
   }
 }
 

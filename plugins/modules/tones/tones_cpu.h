@@ -25,6 +25,8 @@ size_t tones_jpeg_bytes(int64_t h, int64_t w);
 void tones_normals(float *z, uint64_t key, uint64_t id, uint32_t draw, int32_t fours);
 /* Looks at a channel of a sample, or with channel 0 at its greys. */
 void tones_look_at(const tones_task *t, int64_t sample, int64_t channel, tones_look *look);
+/* Whether float images may not have one of n values. */
+int tones_any_outside(const float *x, int64_t n, float max);
 /* The least and the largest of n values, taken along in reach. */
 void tones_limits(const float *x, int64_t n, float reach[2]);
 

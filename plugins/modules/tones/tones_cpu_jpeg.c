@@ -37,21 +37,23 @@ JPEG_FN void quantise_one(ints *v, int32_t by, float part) {
 /* Eight blocks side by side, in place. */
 AUG_VEC static void blocks(uint8_t *plane, int64_t pitch, const divisors *d) {
   ints v[64];
+  int32_t *one = (int32_t *)v; /* which vectors may be looked at as */
   for (int y = 0; y < 8; y++)
     for (int x = 0; x < 8; x++)
-      for (int b = 0; b < BLOCKS; b++) v[8 * y + x][b] = plane[y * pitch + 8 * b + x] - 128;
+      for (int b = 0; b < BLOCKS; b++) one[(8 * y + x) * BLOCKS + b] = plane[y * pitch + 8 * b + x] - 128;
   for (int y = 0; y < 8; y++) jpeg_forward(&v[8 * y], 1, 0);
   for (int x = 0; x < 8; x++) jpeg_forward(&v[x], 8, 1);
   for (int i = 0; i < 64; i++) quantise_one(&v[i], d->by[i], d->part[i]);
   for (int x = 0; x < 8; x++) jpeg_inverse(&v[x], 8, 0);
   for (int y = 0; y < 8; y++) jpeg_inverse(&v[8 * y], 1, 1);
+  for (int i = 0; i < 64; i++) {
+    ints p = v[i] + 128;
+    p = p & ~(p < 0);
+    v[i] = (p & ~(p > 255)) | (255 & (p > 255));
+  }
   for (int y = 0; y < 8; y++)
-    for (int x = 0; x < 8; x++) {
-      ints p = v[8 * y + x] + 128;
-      p = p & ~(p < 0);
-      p = (p & ~(p > 255)) | (255 & (p > 255));
-      for (int b = 0; b < BLOCKS; b++) plane[y * pitch + 8 * b + x] = (uint8_t)p[b];
-    }
+    for (int b = 0; b < BLOCKS; b++)
+      for (int x = 0; x < 8; x++) plane[y * pitch + 8 * b + x] = (uint8_t)one[(8 * y + x) * BLOCKS + b];
 }
 
 static void quantise(uint8_t *plane, int64_t pitch, int64_t rows, const divisors *d) {
@@ -71,7 +73,8 @@ static void take(const tones_task *t, int64_t sample, int c, int64_t y, uint8_t 
   size_t bytes = aug_element(j->dtype);
   const void *row = aug_in_row(j, sample, j->pix == 1 ? c : 0, y, bytes);
   int64_t step = j->pix, first = j->pix == 1 ? 0 : c;
-  if (j->dtype == SP_U8)
+  if (j->dtype == SP_U8 && step == 1) memcpy(to, row, (size_t)j->w);
+  else if (j->dtype == SP_U8)
     for (int64_t x = 0; x < j->w; x++) to[x] = ((const uint8_t *)row)[x * step + first];
   else
     for (int64_t x = 0; x < j->w; x++) {
@@ -85,7 +88,8 @@ static void give(const tones_task *t, int64_t sample, int c, int64_t y, const ui
   size_t bytes = aug_element(j->dtype);
   void *row = aug_out_row(j, sample, j->pix == 1 ? c : 0, y, bytes);
   int64_t step = j->pix, first = j->pix == 1 ? 0 : c;
-  if (j->dtype == SP_U8)
+  if (j->dtype == SP_U8 && step == 1) memcpy(row, from, (size_t)j->w);
+  else if (j->dtype == SP_U8)
     for (int64_t x = 0; x < j->w; x++) ((uint8_t *)row)[x * step + first] = from[x];
   else
     for (int64_t x = 0; x < j->w; x++) ((float *)row)[x * step + first] = point_float(from[x], t->max);
@@ -122,8 +126,9 @@ static void smooth(uint8_t *to, const uint8_t *plane, const jpeg_size *s, int32_
   int32_t cy = y / 2, ny = y & 1 ? cy + 1 : cy - 1;
   ny = ny < 0 ? 0 : ny < s->half_h ? ny : s->half_h - 1;
   if (s->half_w > 2) double_row(to, plane + (int64_t)cy * s->c_pitch, plane + (int64_t)ny * s->c_pitch, s->half_w);
-  for (int32_t x = 0; x < 2 * s->half_w; x++)
-    if (s->half_w <= 2 || x < 2 || x >= 2 * s->half_w - 2) to[x] = (uint8_t)jpeg_smooth(plane, s, x, y);
+  int32_t n = 2 * s->half_w, rest = s->half_w > 2 ? n - 2 : 2; /* the edges; all of a tiny one */
+  for (int32_t x = 0; x < 2; x++) to[x] = (uint8_t)jpeg_smooth(plane, s, x, y);
+  for (int32_t x = rest; x < n; x++) to[x] = (uint8_t)jpeg_smooth(plane, s, x, y);
 }
 
 AUG_VEC static void back(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue,

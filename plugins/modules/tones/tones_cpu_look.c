@@ -11,13 +11,25 @@
 enum { LANES = 16 };
 
 /* Sixteen at a time, each with limits of its own, which the compiler vectorises. */
-AUG_VEC static void limits(const float *restrict x, int64_t n, float *restrict lo, float *restrict hi) {
+AUG_VEC static void limits(const float *restrict x, int64_t n, float *restrict least, float *restrict most) {
+  float lo[LANES], hi[LANES];
+  for (int l = 0; l < LANES; l++) lo[l] = least[l], hi[l] = most[l];
   for (int64_t i = 0; i + LANES <= n; i += LANES)
     for (int l = 0; l < LANES; l++) {
-      float v = x[i + l];
-      lo[l] = v < lo[l] ? v : lo[l];
-      hi[l] = v > hi[l] ? v : hi[l];
+      lo[l] = PIXEL_IF(x[i + l] < lo[l], x[i + l], lo[l]);
+      hi[l] = PIXEL_IF(x[i + l] > hi[l], x[i + l], hi[l]);
     }
+  for (int l = 0; l < LANES; l++) least[l] = lo[l], most[l] = hi[l];
+}
+
+AUG_VEC static int outside(const float *restrict x, int64_t n, float lo, float hi) {
+  int bad = 0;
+  for (int64_t i = 0; i < n; i++) bad |= (x[i] < lo) | (x[i] > hi);
+  return bad;
+}
+
+int tones_any_outside(const float *x, int64_t n, float max) {
+  return outside(x, n, -tones_slack(max), max + tones_slack(max));
 }
 
 void tones_limits(const float *x, int64_t n, float reach[2]) {
