@@ -98,10 +98,15 @@ SP_RNG_FN int erase_bad(const erase_range *r, const erase_box *b, int64_t *value
 }
 
 /* Words for pixels 4 `quad` .. 4 `quad` + 3 of row y of a channel, the same in every tensor and order. */
+SP_RNG_FN uint64_t erase_key(const aug_dice *dice, int64_t channel) {
+  return dice->step->key + (uint64_t)(channel + 1) * 0x9E3779B97F4A7C15u;
+}
+SP_RNG_FN uint32_t erase_group(int32_t y, int32_t quad, int32_t w) {
+  return (uint32_t)y * (uint32_t)((w + 3) / 4) + (uint32_t)quad;
+}
 SP_RNG_FN sp_rng4 erase_words(const aug_dice *dice, int64_t sample, int64_t channel, int32_t y, int32_t quad,
                               int32_t w) {
-  uint64_t key = dice->step->key + (uint64_t)(channel + 1) * 0x9E3779B97F4A7C15u;
-  return sp_rng(key, dice->ids[dice->same ? 0 : sample], (uint32_t)y * (uint32_t)((w + 3) / 4) + (uint32_t)quad);
+  return sp_rng(erase_key(dice, channel), dice->ids[dice->same ? 0 : sample], erase_group(y, quad, w));
 }
 
 #endif

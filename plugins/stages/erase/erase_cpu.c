@@ -32,27 +32,42 @@ AUG_VEC static void normals(float *restrict y, const words *restrict w, int32_t 
 
 static inline uint8_t to_byte(float v) {
   v = v > 0.0f ? v : 0.0f;
-  return (uint8_t)rintf(v < 255.0f ? v : 255.0f);
+  v = v < 255.0f ? v : 255.0f;
+  return (uint8_t)(int32_t)((v + 12582912.0f) - 12582912.0f); /* to the nearest, half to even, without a call */
+}
+
+/* erase_words() of n quads that follow each other. */
+AUG_VEC static void roll(words *restrict w, uint64_t key, uint64_t id, uint32_t first, int32_t n) {
+  for (int32_t i = 0; i < n; i++) {
+    sp_rng4 r = sp_rng(key, id, first + (uint32_t)i);
+    for (int e = 0; e < 4; e++) w->v[e][i] = r.v[e];
+  }
+}
+
+#define KEEP(type, v) \
+  for (int32_t i = 0; i < n; i++) ((type *)to)[(int64_t)i * pix] = (type)(v);
+AUG_VEC static void keep_bytes(uint8_t *restrict to, const float *restrict v, int32_t n,
+                               int pix){KEEP(uint8_t, to_byte(v[i]))} AUG_VEC
+    static void keep_floats(float *restrict to, const float *restrict v, int32_t n, int pix) {
+  KEEP(float, v[i])
 }
 
 static void noise_row(const erase_call *c, const aug_part *part, const erase_box *b, int64_t channel, int32_t y,
                       void *row) {
   const aug_job *j = part->job;
   int32_t first = b->left / 4, end = (b->left + b->w + 3) / 4, k = j->pix > 1 ? (int32_t)channel : 0;
+  uint64_t key = erase_key(&c->dice, channel);
   words w;
   float v[BLOCK];
   for (int32_t quad = first; quad < end; quad += BLOCK / 4) {
     int32_t n = end - quad < BLOCK / 4 ? end - quad : BLOCK / 4;
-    for (int32_t i = 0; i < n; i++) {
-      sp_rng4 r = erase_words(&c->dice, part->sample, channel, y, quad + i, j->w);
-      for (int e = 0; e < 4; e++) w.v[e][i] = r.v[e];
-    }
+    roll(&w, key, c->dice.ids[c->dice.same ? 0 : part->sample], erase_group(y, quad, j->w), n);
     normals(v, &w, n, c->how.value[channel % c->how.values], c->how.noise);
     int32_t from = b->left > 4 * quad ? b->left : 4 * quad;
     int32_t to = b->left + b->w < 4 * (quad + n) ? b->left + b->w : 4 * (quad + n);
-    for (int32_t x = from; x < to; x++)
-      if (j->dtype == SP_U8) ((uint8_t *)row)[(int64_t)x * j->pix + k] = to_byte(v[x - 4 * quad]);
-      else ((float *)row)[(int64_t)x * j->pix + k] = v[x - 4 * quad];
+    int64_t at = (int64_t)from * j->pix + k;
+    if (j->dtype == SP_U8) keep_bytes((uint8_t *)row + at, v + (from - 4 * quad), to - from, j->pix);
+    else keep_floats((float *)row + at, v + (from - 4 * quad), to - from, j->pix);
   }
 }
 
