@@ -78,7 +78,8 @@ end
 
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
 local idle = { -- with --reference, and why
-  data = { "random", "trains on random data" }, target = { "auto", "learns classes" }, val = { "", "has no validation" },
+  data = { "random", "trains on random data" }, target = { "auto", "learns classes" },
+  standardize = { true, "learns classes" }, val = { "", "has no validation" },
   eval_every = { 0, "has no validation" }, patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" },
   best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
@@ -196,9 +197,11 @@ local function train(g)
     }))
   end
   opt.target = built_in and opt.target == "auto" and "class"
-    or targets.of(opt, opt.data, function(other, target) source("train", other, target) end)
+    or targets.of(opt, opt.data, function(other, target) return source("train", other, target) end)
   if opt.target ~= "class" then model.target = opt.target end
-  if model.target and opt.label_smoothing > 0 then sp.usage("--label-smoothing: goes with one class, not with --target %s", opt.target) end
+  if model.target and opt.label_smoothing > 0 then
+    sp.usage("--label-smoothing: goes with one class, not with --target %s", opt.target)
+  end
   if model.target == "numbers" then
     model.numbers = targets.scale(opt, function(other) return source("train", other) end)
   elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end

@@ -19,6 +19,9 @@ end
 
 local function is_csv(name) return name:lower():find "%.[ct]sv$" end
 
+-- Of a path itself: also a list of lines "PATH LABEL".
+local function is_table(path) return is_csv(path) or path:lower():find "%.txt$" or path:lower():find "%.lst$" end
+
 local function is_tar(name)
   name = name:lower()
   return name:find "%.tar$" or name:find "%.tgz$" or name:find "%.tzst$" or name:find "%.tar%.gz$" or name:find "%.tar%.zst$"
@@ -85,7 +88,7 @@ end
 local data_target = {}
 
 -- A .csv file, or a folder with one: its reader says what it is for.
-function data_target.has_table(path) return the_one(path, is_csv) ~= nil end
+function data_target.has_table(path) return the_one(path, is_dir(path) and is_csv or is_table) ~= nil end
 
 -- data_target(path) -> "mask", "class" (of a .csv file perhaps labels or numbers, as its reader then says), or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
 -- that would do for both is for masks.
@@ -102,7 +105,7 @@ local function find(path)
     return any(function(part) return sys.there(part .. "/" .. name) end) or sys.there(("%s/train_%s"):format(path, name))
       or sys.there(("%s/val_%s"):format(path, name))
   end
-  local alone = not is_dir(path) and is_csv(path)
+  local alone = sys.kind(path) == "file" and is_table(path)
   local shards = of_shards(path) or of_shards(parts[2]) or of_shards(parts[3])
   if has.mask or has.masks or has.maskpath or has.maskfile or has.segmentation or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
   return (has.label or alone or any(is_classes) or npy "labels.npy" or shards == "class") and "class" or nil

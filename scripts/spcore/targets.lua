@@ -19,8 +19,13 @@ function targets.of(opt, path, open)
   if opt.target ~= "auto" then return opt.target end
   if not data_target.has_table(path) then return "class" end
   local g <close> = probe(opt)
-  local ok, why = pcall(open, g, "class")
-  local other = not ok and tostring(why):match 'for target = "(%a+)" %('
+  local ok, data = pcall(open, g, "class")
+  local other = not ok and tostring(data):match 'for target = "(%a+)" %('
+  local one_folder = ok and data.layout == "classes" and data.classes == 1
+  if one_folder or (not ok and not other) then -- a table of numbers is nothing for classes, and its images' folder is none
+    local again <close> = probe(opt)
+    other = pcall(open, again, "numbers") and "numbers"
+  end
   if other ~= "labels" and other ~= "numbers" then return "class" end -- whatever is wrong is said by the reader that trains
   progress.print("%s: the target is %s (--target)", path, other)
   return other
@@ -38,8 +43,8 @@ function targets.scale(opt, open)
     t.mean[i], t.std[i] = on and tonumber(mean) or 0.0, on and tonumber(std) or 1.0
     if t.std[i] == 0 then t.std[i] = 1.0 end -- one number throughout, which the reader has said
     if on then
-      progress.print("%s: learned as (value - %.6g) / %.6g, its mean and deviation in training; --no-standardize: as it is", t.names[i],
-        t.mean[i], t.std[i])
+      progress.print("%s: learned as (value - %.6g) / %.6g, its mean and deviation in training; --no-standardize: as it is",
+        t.names[i], t.mean[i], t.std[i])
     end
   end
   return t

@@ -69,6 +69,8 @@ reads("blanks", "a file with blanks", rows("file label", TWO, sep="  "), says="f
 reads("excel_sep", "a first line that names the separator", "sep=;\n" + rows("file;label", TWO, sep=";"), says="semicolons")
 reads("quoted_semicolons", "quotes, and separators and line breaks within them, between semicolons",
       'note;file;label\n"a;b\n""c""";in/0.png;ant\n;in/1.png;bee\n;"in/2.png";"ant"\n;in/3.png;bee\n', says=["semicolons", "note"])
+reads("list_txt", "a list of paths and classes, as of ImageNet", "".join(f"in/{i}.png {i % 2}\n" for i in range(4)), classes="", counts=[2, 2],
+      at="train.txt", path="train.txt", says=["fields are separated by blanks", "the first row is data"])
 reads("tabs_and_blanks", "labels with blanks between tabs", rows("file\tlabel", ["red ant", "bee"] * 2, sep="\t"),
       classes=["bee", "red ant"], says="tabs")
 asks("two_separators", "commas or semicolons", "file;a,label\nin/0.png;in/0.png,ant\nin/1.png;in/1.png,bee\n",
@@ -376,6 +378,15 @@ numbers("numbers_label", "the column of labels", rows("file,note,label", ["9,1.5
 numbers("numbers_four", "all columns of numbers, found", rows("file,x,y,w,h", ["1,2,3,4.5", "5,6,7,8", "1,1,1,1", "2,2,2,2"]), "x y w h", [5, 6, 7, 8], options="",
         says="numbers are: x, y, w, h")
 numbers("numbers_beside_text", "columns of words beside numbers", rows("file,who,age", ["a,1", "b,2", "c,3", "d,4"]), "age", [4], says="1 column of 3 is not read: who")
+@case
+def numbers_folder(c):
+    "a folder with a table of numbers"
+    fill(c, rows("image,x,w", ["1,2", "5,6", "1,1", "2,2"]))
+    r = c.json("data .")
+    assert r["target"] == "numbers" and r["class_names"] == ["x", "w"], r
+    c.run("run train_cls.lua --data . --size 16 --batch 2 --steps 2 --augment none --val-fraction 0.5 --out r", says=["the target is numbers", "w MAE"])
+
+
 numbers("numbers_named", "columns that are named, in their order", rows("file,x,y,w", ["1,2,3", "5,6,7", "1,1,1", "2,2,2"]), "w x", [7, 5],
         options="--target numbers --columns w,x")
 numbers("numbers_pandas", "the index of pandas is none", ",file,age\n0,in/0.png,5\n1,in/1.png,6\n2,in/2.png,7\n3,in/3.png,8\n", "age", [8])

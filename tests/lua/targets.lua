@@ -90,6 +90,17 @@ code, out, said = t.spcore(dir.path, "run train_cls.lua --resume again --overrid
 t.eq(code, 0, said)
 t.match(said, "the files of 'reader")
 
+-- ---- what tells data apart: numbers and labels, not only the sizes and times of files ----
+local function content(target, text)
+  t.write(path "set/digest.csv", text)
+  local g <close> = require "spcore".graph { device = "cpu" }
+  return g.reader { path = path "set/digest.csv", target = target, size = 8, batch = 1 }:item("digest", 0)
+end
+local one = several[2]:match "^[^,]+"
+t.eq(content("numbers", "file,x\n" .. one .. ",1\n"), content("numbers", "file,x\n" .. one .. ",1\n"))
+t.ok(content("numbers", "file,x\n" .. one .. ",1\n") ~= content("numbers", "file,x\n" .. one .. ",2\n"), "other numbers, one digest")
+t.ok(content("labels", "file,x,y\n" .. one .. ",0,1\n") ~= content("labels", "file,x,y\n" .. one .. ",1,0\n"), "other labels, one digest")
+
 -- ---- refused ----
 local function refused(line, words)
   local other, _, err = t.spcore(dir.path, "run " .. line)

@@ -478,7 +478,7 @@ START_TEST(test_parameters_refused) {
     const char *words;
   } bad[] = {
       {"{ path = \"/nowhere/at/all\" }", SP_E_NOTFOUND, "/nowhere/at/all: No such file or directory"},
-      {"{ path = \"/dev/null\" }", SP_E_NOTFOUND, "/dev/null: neither a folder nor a .csv or .tsv file"},
+      {"{ path = \"/dev/null\" }", SP_E_NOTFOUND, "/dev/null: neither a folder nor a .csv, .tsv or .txt file"},
       {"{ }", SP_E_INVALID, "no data: give path"},
       {"{ path = \"shapes\", files = { {\"x.png\"} } }", SP_E_INVALID, "both given"},
       {"{ path = \"shapes\", classes = 4 }", SP_E_INVALID, "classes = 4, but the set shapes has 6"},

@@ -565,7 +565,7 @@ START_TEST(test_parameters_refused) {
   } bad[] = {
       {"{ path = \"/nowhere/at/all\", target = \"class\" }", SP_E_NOTFOUND,
        "/nowhere/at/all: No such file or directory"},
-      {"{ path = \"/dev/null\", target = \"class\" }", SP_E_NOTFOUND, "/dev/null: neither a folder nor a .csv or .tsv file"},
+      {"{ path = \"/dev/null\", target = \"class\" }", SP_E_NOTFOUND, "/dev/null: neither a folder nor a .csv, .tsv or .txt file"},
       {"{ target = \"class\" }", SP_E_INVALID, "with a subfolder for each class"},
       {"{ path = \"shapes\", target = \"class\", classes = 6 }", SP_E_INVALID,
        "classes = 6, but the set shapes has 5 with target = \"class\""},

@@ -22,9 +22,15 @@ static int ends_in_csv(const char *path) {
   return dot && (!strcasecmp(dot, ".csv") || !strcasecmp(dot, ".tsv"));
 }
 
+/* A list as ImageNet has it, "PATH LABEL" a line: where it is named, not where it lies in a folder beside others. */
+static int ends_in_txt(const char *path) {
+  const char *dot = strrchr(path, '.');
+  return dot && (!strcasecmp(dot, ".txt") || !strcasecmp(dot, ".lst"));
+}
+
 int rd_is_csv(const char *path) {
   struct stat st;
-  return ends_in_csv(path) && !stat(path, &st) && S_ISREG(st.st_mode);
+  return (ends_in_csv(path) || ends_in_txt(path)) && !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
 /* How many .csv files a folder holds; the path of one goes to `out`. */

@@ -228,7 +228,7 @@ static int check_path(sp_ctx *ctx, const char *name, const char *path) {
   if (rd_names_shards(path)) return SP_OK;
   const char *why = stat(path, &st)                          ? strerror(errno)
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
-                                                             : "neither a folder nor a .csv or .tsv file";
+                                                             : "neither a folder nor a .csv, .tsv or .txt file";
   if (!why) return SP_OK;
   return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, a .csv file or tar files%s", path, why,
                          name, *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
@@ -268,9 +268,10 @@ static int find_lister(rd_listing *l) {
     rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
   if (p->target >= RD_TARGET_LABELS && (!found || found->target != p->target)) /* of no other layout */
-    return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
-                              "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file%s%s",
-                              p->path, rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
+    return l->ctx->host->fail(
+        l->ctx, SP_E_NOTFOUND,
+        "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file%s%s", p->path,
+        rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
   l->t->lister = found ? found : p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
   return SP_OK;
 }
@@ -296,14 +297,17 @@ const rd_lister *rd_lister_named(const char *name, int target) {
 static char *id_of(const rd_params *p) {
   const rd_csv_params *c = &p->csv;
   char *path = realpath(p->path, NULL), *val = *p->val_path ? realpath(p->val_path, NULL) : NULL, *id = NULL;
-  const char *const texts[] = {p->path, path, p->val_path, val, p->mask_name, p->mask_values, c->columns, c->root, c->val_value, c->label_separator};
+  const char *const texts[] = {p->path,        path,       p->val_path, val,          p->mask_name,
+                               p->mask_values, c->columns, c->root,     c->val_value, c->label_separator};
   int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
   size_t n = 256, at;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) n += texts[i] ? strlen(texts[i]) + 1 : 1;
   if (path && (id = malloc(n))) {
-    at = (size_t)sprintf(id, "%d %d %d %d %d %d %d %d %d %d", (int)p->target, (int)p->folders, own, (int)c->separator, (int)c->header,
-                         (int)c->cells, (int)c->label_case, (int)c->missing, (int)c->repeats, (int)c->decimal);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) at += (size_t)sprintf(id + at, "\n%s", texts[i] ? texts[i] : "");
+    at = (size_t)sprintf(id, "%d %d %d %d %d %d %d %d %d %d", (int)p->target, (int)p->folders, own, (int)c->separator,
+                         (int)c->header, (int)c->cells, (int)c->label_case, (int)c->missing, (int)c->repeats,
+                         (int)c->decimal);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+      at += (size_t)sprintf(id + at, "\n%s", texts[i] ? texts[i] : "");
   }
   free(path);
   free(val);
@@ -322,7 +326,8 @@ static int list(sp_ctx *ctx, const rd_params *p, rd_table *t) {
   if (!rc) rc = t->lister->list(&l);
   char a[256], b[256];
   if (!rc && p->csv.label_case != RD_CASE_KEEP && t->gives == RD_LABEL && rd_find_alike(t->class_names, a, b))
-    rd_note(&l, "the classes %s and %s differ by case, blanks or accents alone; if they are one, give them one name", a, b);
+    rd_note(&l, "the classes %s and %s differ by case, blanks or accents alone; if they are one, give them one name", a,
+            b);
   if (!rc) rc = keep_home(&l);
   if (!rc && t->n > INT32_MAX)
     rc = ctx->host->fail(ctx, SP_E_RANGE, "%zu images in %s; at most %d are possible", t->n, p->path, INT32_MAX);

@@ -68,6 +68,12 @@ local function follow(target)
   return target
 end
 
+-- Its images lie in one folder, which is no class: a table beside it may say what they are.
+local function one_folder()
+  local g <close>, data = open("all", "class")
+  return data.layout == "classes" and data.classes == 1
+end
+
 -- What the folder is laid out for by its names, whatever is wrong in it, unless the reader says that it is for another target;
 -- where its names do not say so, what can be read; else why it is nothing for masks.
 local function find_target()
@@ -76,9 +82,11 @@ local function find_target()
   core.log_level "error"
   local first = named or "mask"
   local target, ok, why = follow(first)
+  if ok and target == "class" and data_target.has_table(dir) and one_folder() and can_open "numbers" then return "numbers" end
   if ok or named or target ~= first then return target end
   local other, may = follow "class"
   if may or other ~= "class" then return other end
+  if data_target.has_table(dir) and can_open "numbers" then return "numbers" end
   sp.fail(why)
 end
 
