@@ -21,7 +21,7 @@ local opt = sp.args({
   standardize = { true, "with numbers: each column is learned less its mean, by its deviation; --no-standardize: as it is" },
   val = { "", "folder with the images for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 1, max = 4096 },
-  batch = { 32, "images a step", min = 1, max = 65535 },
+  batch = { 32, "images a step", min = 1, max = 65535, sets = "reader.batch" },
   steps = { -1, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 1 },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
@@ -97,6 +97,11 @@ end
 
 local size, batch = pick(opt.size, known and 224 or 64, 256), opt.batch
 local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
+local halved = 1 << opt.levels
+if not known and not opt.reference and size % halved ~= 0 then
+  sp.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
+    math.max(halved, size // halved * halved))
+end
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local rates = {

@@ -18,7 +18,7 @@ local opt = sp.args({
     sets = "reader.val_path" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 1, max = 255, sets = "reader.classes" },
   size = { -1, "pixels of a side", default = "64; with --backbone and --reference 256", min = 1, max = 4096 },
-  batch = { 8, "images a step", min = 1, max = 65536 },
+  batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
   steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 1 },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
@@ -97,6 +97,13 @@ end
 if opt.grey and not opt.train_encoder and opt.encoder == "" then
   sp.usage "--grey: the shipped encoder reads colours; train one (--train-encoder)"
 end
+for _, key in ipairs(not known and not opt.reference and not opt.train_encoder and opt.encoder == "" and { "width", "levels" } or {}) do
+  local shipped = key == "width" and 8 or 3
+  if opt[key] ~= shipped then
+    sp.usage("--%s %d: the shipped encoder has %d; train one (--train-encoder), or give the file of one that has (--encoder FILE)", key,
+      opt[key], shipped)
+  end
+end
 if not opt.reference and opt.warm_up ~= 10 then sp.usage "--warm-up: goes with --reference" end
 
 -- A value that depends on the workload, unless the command line has it, where none is below 0.
@@ -107,6 +114,11 @@ end
 
 local size, batch = pick(opt.size, known and 256 or 64, 256), opt.batch
 local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
+local halved = 1 << opt.levels
+if not known and not opt.reference and size % halved ~= 0 then
+  sp.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
+    math.max(halved, size // halved * halved))
+end
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local rates = {

@@ -293,6 +293,7 @@ end
 -- ---- steps ----
 
 local RECENT <const> = 20 -- steps
+local FEW <const> = 64 -- classes: the mean IoU of more takes as long as a step, so that it is taken of one step in RECENT
 
 -- The mean IoU of the last training batches. What is older counts nothing: a class that was once taken for others would stay in the
 -- mean with an IoU of 0.
@@ -414,7 +415,9 @@ function run:step(step, m)
     for k, v in pairs(m.evals) do line.evals[k] = type(v) == "table" and measure.slim(v) or v end
   end
   line.time = m.time - self.began
-  if line.iou == nil and type(counts) == "table" and not has_hits(m) then line.iou = mean_iou(counts) end -- of this batch
+  if line.iou == nil and type(counts) == "table" and not has_hits(m) and (#counts <= FEW or (step + 1) % RECENT == 0) then
+    line.iou = mean_iou(counts) -- of this batch
+  end
   write_line(self, line)
   if self.board then self.board:step(step, m) end
   self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss

@@ -23,7 +23,7 @@ TRAIN = "run train_seg.lua --data d --size 16 --batch 4 --steps 1 --pictures 0 -
 def fewer_than_a_batch(c):
     "fewer images than a batch"
     pairs(c, "d", 3)
-    c.run(TRAIN, 1, "take a smaller batch or drop_last = false (--set reader.drop_last=false)")
+    c.run(TRAIN, 1, "take batch = 2 (--batch 2) or less, or drop_last = false (--set reader.drop_last=false)")
 
 
 @case

@@ -53,6 +53,10 @@ def options_of_training(c):
             "--reference: has its own loss and training; leave --rate", ("--reference", None), status=2)
     c.cures(seg + " --reference --data shapes", "--reference: trains on random data; leave --data out", ("--data", None), status=2)
     c.cures(seg + " --grey", "--grey: the shipped encoder reads colours", "--train-encoder", status=2)
+    for script in (seg, cls):
+        c.cures(script + " --size 65", "a multiple of 8 is wanted", "--size 64", status=2)
+    c.cures(seg + " --width 16", "the shipped encoder has 8", "--train-encoder", ("--width", None), status=2)
+    c.cures(seg + " --levels 2", "the shipped encoder has 3", "--train-encoder", ("--levels", None), status=2)
     c.cures(seg + " --warm-up 3", "--warm-up: goes with --reference", "--reference", ("--warm-up", None), status=2)
     c.cures(seg + " --override", "--override goes with --resume", ("--override", None), status=2)
     c.cures(seg + " --min-delta 0.1", "--min-delta goes with --patience", ("--patience", "--patience 2 --eval-every 1 --steps 3"), status=2)
