@@ -117,6 +117,16 @@ AS_IF([test "x$sp_images" != xyes], [sp_why="no stages that read images"],
   [PKG_CHECK_MODULES([ARCHIVE], [libarchive >= 3.4], [sp_archive=yes ARCHIVE_CFLAGS="$ARCHIVE_CFLAGS -DHAVE_ARCHIVE"], [:])])
 AS_IF([test "x$sp_archive" = xno], [SP_WITHOUT([archive], [$sp_why])])])
 
+# The libraries are opened when an address is fetched, so nothing is linked.
+AC_DEFUN([SP_CURL],
+[SP_WITH([curl], [libcurl: data at addresses is refused in words])
+sp_curl=no
+sp_why="data at addresses is refused in words (Debian: libcurl4-openssl-dev libssl-dev)"
+AS_IF([test "x$sp_archive" != xyes], [sp_why="no tar files, which are what is read at addresses"],
+  [test "x$with_curl" != xno],
+  [PKG_CHECK_MODULES([CURL], [libcurl >= 7.61 libcrypto >= 1.1], [sp_curl=yes CURL_CFLAGS="$CURL_CFLAGS -DHAVE_CURL"], [:])])
+AS_IF([test "x$sp_curl" = xno], [SP_WITHOUT([curl], [$sp_why])])])
+
 AC_DEFUN([SP_JANSSON],
 [SP_WITH([jansson], [jansson: weights are neither loaded nor saved as safetensors])
 sp_jansson=no
@@ -178,6 +188,7 @@ AS_IF([test "x$sp_webp" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS web
 AS_IF([test "x$sp_tiff" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS tiff"])
 AS_IF([test "x$sp_gif" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS gif"])
 AS_IF([test "x$sp_archive" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS archive"])
+AS_IF([test "x$sp_curl" != xyes], [SP_LEFT_OUT_FORMATS="$SP_LEFT_OUT_FORMATS curl"])
 AC_SUBST([SP_LEFT_OUT_FORMATS])])
 
 AC_DEFUN([SP_SUMMARY],
@@ -191,6 +202,7 @@ AS_ECHO(["  libwebp                 $sp_webp"])
 AS_ECHO(["  libtiff                 $sp_tiff"])
 AS_ECHO(["  giflib                  $sp_gif"])
 AS_ECHO(["  libarchive              $sp_archive"])
+AS_ECHO(["  libcurl                 $sp_curl"])
 AS_ECHO(["  jansson                 $sp_jansson"])
 AS_ECHO(["  librsvg                 $sp_librsvg"])
 AS_ECHO(["  Open MPI                $sp_mpi"])

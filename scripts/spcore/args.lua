@@ -286,9 +286,10 @@ local function take_over(opt, options, given)
       usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old))
     end
     local mine = given[name] or given[option.instead_of] -- then this one is not in its place any more
-    if mine and differ(opt[name], old) then
-      changed[#changed + 1] = { name, old, opt[name], free = rows.resume(name) ~= nil }
-    else opt[name] = old end
+    local now = words.bare(opt[name]) -- as the settings have it
+    if mine and differ(now, old) then
+      changed[#changed + 1] = { name, old, now, free = rows.resume(name) ~= nil }
+    elseif not mine or now == opt[name] then opt[name] = old end
     ::continue::
   end
   table.sort(changed, function(a, b) return a[1] < b[1] end)

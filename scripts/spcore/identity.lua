@@ -4,11 +4,15 @@
 local core = require "spcore.core"
 local files = require "spcore.files"
 local sys = require "spcore.sys"
+local words = require "spcore.words"
 
 local identity = {}
 
+-- Parameters that do not change what is computed: threads, and how data comes here.
+local free = { "workers", "cache_dir", "cache_size", "data_checksums", "fetch_tries", "fetch_pause", "fetch_timeout" }
+
 local function plain(v, depth)
-  if type(v) ~= "table" then return type(v) == "string" and v or tostring(v) end
+  if type(v) ~= "table" then return words.bare(type(v) == "string" and v or tostring(v)) end
   local keys, out = {}, {}
   for k in next, v do keys[#keys + 1] = k end
   table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
@@ -23,7 +27,7 @@ function identity.describe(g)
     local from, told = {}, {}
     for k, producer in ipairs(node:producers()) do from[k] = producer.name end
     for k, v in next, g._told[node] do told[k == 1 and "parameters" or k] = v end
-    if told.parameters then told.parameters.workers = nil end -- threads do not change what is computed
+    for _, name in ipairs(told.parameters and free or {}) do told.parameters[name] = nil end
     list[i] = ("%s: %s%s of %s, %s"):format(node.name, node.frozen and "frozen " or "", node.stage,
       #from > 0 and table.concat(from, " ") or "nobody", plain(told, 0))
   end

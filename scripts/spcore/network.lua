@@ -10,6 +10,7 @@
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
+local words = require "spcore.words"
 
 local network = {}
 
@@ -37,7 +38,7 @@ end
 
 local function params_of(told)
   local params = {}
-  for k, v in next, told or {} do params[k] = k == "layers" and network.layers(v) or v end
+  for k, v in next, told or {} do params[k] = k == "layers" and network.layers(v) or words.bare(v) end
   return params
 end
 

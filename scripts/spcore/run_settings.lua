@@ -4,13 +4,18 @@ local args = require "spcore.args"
 local core = require "spcore.core"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
+local words = require "spcore.words"
 
 local settings = {}
 
 local function options_of(opt)
   local t = {}
   for k, v in pairs(opt) do
-    if type(v) ~= "table" or #v > 0 then t[k] = v end
+    if type(v) ~= "table" then t[k] = words.bare(v) end
+    if type(v) == "table" and #v > 0 then
+      t[k] = {}
+      for i, one in ipairs(v) do t[k][i] = words.bare(one) end
+    end
   end
   return t
 end
@@ -54,6 +59,7 @@ end
 local function command_of(env)
   local list = { "spcore", "run", env.script }
   for _, word in ipairs(core.argv()) do
+    word = words.bare(word)
     list[#list + 1] = word:find "^[%w%-_=+,./:@%%]+$" and word or "'" .. word:gsub("'", "'\\''") .. "'"
   end
   return table.concat(list, " ")

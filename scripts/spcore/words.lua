@@ -45,6 +45,16 @@ function words.cures(text)
   end))
 end
 
+-- A text whose addresses are without name, password and query, as kits/fetch has them: what is shown or kept has no secrets.
+-- Anything else stays as it is.
+function words.bare(text)
+  if type(text) ~= "string" then return text end
+  return (text:gsub("([Hh][Tt][Tt][Pp][Ss]?://)([^%s'\"]*)", function(scheme, rest)
+    local host, path = rest:match "^([^/?#]*)(.*)$"
+    return scheme .. host:match "[^@]*$" .. path:match "^[^?#]*"
+  end))
+end
+
 -- The lines of a text that are not empty, as a list.
 function words.lines(text)
   local lines = {}

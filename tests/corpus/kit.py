@@ -67,7 +67,7 @@ class Case:
     """What a case works with. Paths are relative to its folder; folders on the way are made."""
 
     def __init__(self, folder, name):
-        self.folder, self.log, self.rng = folder, [], np.random.default_rng(sum(name.encode()))
+        self.folder, self.log, self.env, self.rng = folder, [], {}, np.random.default_rng(sum(name.encode()))
         self.cured = set()  # lines whose cure was typed
 
     def path(self, name):
@@ -108,7 +108,8 @@ class Case:
 
     def spcore(self, line):
         """Runs `spcore LINE` in the case's folder and checks what holds for each command."""
-        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", COLUMNS="0", XDG_CACHE_HOME=os.path.join(self.folder, ".cache"))
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", COLUMNS="0", XDG_CACHE_HOME=os.path.join(self.folder, ".cache"),
+                   **self.env)
         p = subprocess.run([SPCORE, *shlex.split(line)], cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=HANG)
         r = Result(line, p.returncode, p.stdout.decode(errors="backslashreplace"), p.stderr.decode(errors="backslashreplace"))

@@ -41,11 +41,11 @@ static int make_file(sp_ctx *ctx) {
 
 static int add(sp_ctx *ctx, const tar_file *t, tar_unpacked *unpacked) {
   piece *v = realloc(spool.v, (spool.n + 1) * sizeof *v);
-  if (!v) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to unpack %s", t->path);
+  if (!v) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to unpack %s", t->name);
   spool.v = v;
   piece *p = &v[spool.n];
   *p = (piece){.of = t->was, .from = spool.end};
-  int rc = tar_unpack(ctx, t->path, spool.fd, spool.dir, spool.end, &p->bytes);
+  int rc = tar_unpack(ctx, t, spool.fd, spool.dir, spool.end, &p->bytes);
   if (rc) return rc;
   spool.n++;
   spool.end += p->bytes;

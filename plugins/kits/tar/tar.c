@@ -43,9 +43,9 @@ static int is_compressed(int fd) {
 static int open_as(sp_ctx *ctx, tar_file *t, tar_unpacked *unpacked) {
   int fd = tar_open_again(t), rc;
   if (fd < 0 || fstat(fd, &t->was)) {
-    rc = ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO, "%s: %s", t->path, strerror(errno));
+    rc = ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO, "%s: %s", t->name, strerror(errno));
   } else if (!S_ISREG(t->was.st_mode)) {
-    rc = ctx->host->fail(ctx, SP_E_IO, "%s is not a regular file", t->path);
+    rc = ctx->host->fail(ctx, SP_E_IO, "%s is not a regular file", t->name);
   } else if (is_compressed(fd)) {
     rc = tar_spool_take(ctx, t, unpacked);
   } else {
@@ -57,11 +57,13 @@ static int open_as(sp_ctx *ctx, tar_file *t, tar_unpacked *unpacked) {
   return rc;
 }
 
-int tar_open(sp_ctx *ctx, const char *path, tar_unpacked *unpacked, tar_file **out) {
+int tar_open(sp_ctx *ctx, const char *path, const char *name, tar_unpacked *unpacked, tar_file **out) {
   tar_file *t = calloc(1, sizeof *t);
-  if (!t || !(t->path = strdup(path))) {
+  if (!name) name = path;
+  if (!t || !(t->path = strdup(path)) || !(t->name = strdup(name))) {
+    if (t) free(t->path);
     free(t);
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to open %s", path);
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to open %s", name);
   }
   t->fd = -1;
   int rc = open_as(ctx, t, unpacked);
@@ -78,6 +80,7 @@ void tar_close(tar_file *t) {
     __atomic_sub_fetch(&n_held, 1, __ATOMIC_RELAXED);
   }
   free(t->path);
+  free(t->name);
   free(t);
 }
 

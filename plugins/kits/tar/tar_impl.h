@@ -8,7 +8,7 @@
 #include "tar.h"
 
 struct tar_file {
-  char *path;
+  char *path, *name; /* name: in words */
   int fd; /* -1: opened for each read */
   int is_held, is_spooled;
   int64_t from, bytes; /* where the tar lies in the file that is read */
@@ -19,8 +19,8 @@ struct tar_file {
 int tar_spool_take(sp_ctx *ctx, tar_file *t, tar_unpacked *unpacked);
 void tar_spool_leave(void);
 
-/* walk.c: unpacks `path` to `to` from byte `at` on; dir: where that lies, for words. */
-int tar_unpack(sp_ctx *ctx, const char *path, int to, const char *dir, int64_t at, int64_t *bytes);
+/* walk.c: unpacks the file to `to` from byte `at` on; dir: where that lies, for words. */
+int tar_unpack(sp_ctx *ctx, const tar_file *t, int to, const char *dir, int64_t at, int64_t *bytes);
 
 /* tar.c: the file once more; -1: errno says why not. */
 int tar_open_again(const tar_file *t);

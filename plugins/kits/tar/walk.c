@@ -84,10 +84,10 @@ static int ends_at(const walk *w, int64_t at) {
 }
 
 static int damaged(walk *w, const char *why) {
-  const char *path = w->t->path;
+  const char *path = w->t->name;
   char what[WHAT_WORDS];
   if (!*w->last && !w->tape->failed) {
-    int known = what_is_file(path, what) && !strstr(what, "compressed by");
+    int known = what_is_file(w->t->path, what) && !strstr(what, "compressed by");
     return w->ctx->host->fail(w->ctx, SP_E_DATA, "%s is no tar, or its first header is damaged%s%s", path,
                               known ? ": " : "", known ? what : "");
   }
@@ -100,7 +100,7 @@ static int check_end(const walk *w) {
   if (w->end < 0 || archive_read_header_position(w->a) == (w->end + BLOCK - 1) / BLOCK * BLOCK) return SP_OK;
   return w->ctx->host->fail(w->ctx, SP_E_DATA,
                             "%s: %s is stored with holes, as sparse files are; pack it again without tar's --sparse",
-                            w->t->path, w->last);
+                            w->t->name, w->last);
 }
 
 static int visit(walk *w, struct archive_entry *e) {
@@ -121,7 +121,7 @@ static int visit(walk *w, struct archive_entry *e) {
     return w->ctx->host->fail(w->ctx, SP_E_DATA,
                               "%s: %s has %" PRId64 " bytes by its header, and %" PRId64
                               " are left: the archive is cut off or damaged; fetch or pack it again",
-                              w->t->path, name, m.size, w->t->bytes - m.at);
+                              w->t->name, name, m.size, w->t->bytes - m.at);
   if (!is_link) w->end = m.at + m.size;
   return w->found(w->arg, &m);
 }
@@ -131,14 +131,14 @@ static int check_mark(const walk *w) {
   int rc = check_end(w);
   if (!rc && archive_read_header_position(w->a) >= w->t->bytes)
     w->ctx->host->log(w->ctx, SP_LOG_WARN, "%s does not end as a tar does; members may be missing behind %s",
-                      w->t->path, *w->last ? w->last : "its beginning");
+                      w->t->name, *w->last ? w->last : "its beginning");
   return rc;
 }
 
 /* Behind an end, where programs that unpack stop. */
 static int tell_behind(const walk *w) {
   w->ctx->host->log(w->ctx, SP_LOG_WARN, "%s: the archive ends behind %s, and what follows is no tar: left out",
-                    w->t->path, w->last);
+                    w->t->name, w->last);
   return SP_OK;
 }
 
@@ -160,8 +160,8 @@ int tar_walk(sp_ctx *ctx, const tar_file *t, int (*found)(void *arg, const tar_m
       .ctx = ctx, .t = t, .tape = &p, .a = archive_read_new(), .found = found, .arg = arg, .end = -1, .behind = -1};
   int rc;
   p.size = size_of(&p);
-  if (!w.a) rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory to list %s", t->path);
-  else if (p.fd < 0) rc = ctx->host->fail(ctx, SP_E_IO, "%s: %s", t->path, strerror(errno));
+  if (!w.a) rc = ctx->host->fail(ctx, SP_E_NOMEM, "no memory to list %s", t->name);
+  else if (p.fd < 0) rc = ctx->host->fail(ctx, SP_E_IO, "%s: %s", t->name, strerror(errno));
   else if (archive_read_support_format_tar(w.a) ||
            archive_read_set_format_option(w.a, "tar", "read_concatenated_archives", "1") ||
            archive_read_open2(w.a, &p, NULL, tape_read, tape_skip, NULL))
@@ -175,7 +175,7 @@ int tar_walk(sp_ctx *ctx, const tar_file *t, int (*found)(void *arg, const tar_m
 /* ---- compressed files ---- */
 typedef struct unpacking {
   sp_ctx *ctx;
-  const char *path, *dir;
+  const char *path, *name, *dir;
   struct archive *a;
   int to;
   int64_t at, bytes, looked; /* looked: bytes when the disk's room was looked at */
@@ -185,7 +185,7 @@ static int no_room(const unpacking *u, const char *why) {
   return u->ctx->host->fail(u->ctx, SP_E_IO,
                             "%s: %s in %s for what it unpacks to (%.1f GiB so far): let TMPDIR name a folder with more "
                             "room, or unpack it to a plain .tar once",
-                            u->path, why, u->dir, (double)(u->at + u->bytes) / (1 << 30));
+                            u->name, why, u->dir, (double)(u->at + u->bytes) / (1 << 30));
 }
 
 /* A small file can unpack to any size: it must not fill the disk of others. */
@@ -221,18 +221,18 @@ static int unpack_all(unpacking *u) {
     if ((got = archive_read_data_block(u->a, &block, &n, &at)) == ARCHIVE_OK) rc = write_block(u, block, n);
   if (rc || got == ARCHIVE_EOF) return rc;
   return u->ctx->host->fail(u->ctx, SP_E_DATA,
-                            "%s cannot be unpacked: %s; it is cut off or damaged: fetch or pack it again", u->path,
+                            "%s cannot be unpacked: %s; it is cut off or damaged: fetch or pack it again", u->name,
                             archive_error_string(u->a));
 }
 
-int tar_unpack(sp_ctx *ctx, const char *path, int to, const char *dir, int64_t at, int64_t *bytes) {
-  unpacking u = {.ctx = ctx, .path = path, .dir = dir, .a = archive_read_new(), .to = to, .at = at};
+int tar_unpack(sp_ctx *ctx, const tar_file *t, int to, const char *dir, int64_t at, int64_t *bytes) {
+  unpacking u = {.ctx = ctx, .path = t->path, .name = t->name, .dir = dir, .a = archive_read_new(), .to = to, .at = at};
   int rc;
-  if (!u.a) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to unpack %s", path);
+  if (!u.a) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to unpack %s", t->name);
   if (archive_read_support_format_raw(u.a) || archive_read_support_filter_gzip(u.a) ||
       archive_read_support_filter_zstd(u.a))
     rc = ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s is compressed, and libarchive here does not read gzip and zstd",
-                         path);
+                         t->name);
   else rc = unpack_all(&u);
   archive_read_free(u.a);
   *bytes = u.bytes;
@@ -250,12 +250,12 @@ static int no_library(sp_ctx *ctx, const char *path) {
 
 int tar_walk(sp_ctx *ctx, const tar_file *t, int (*found)(void *arg, const tar_member *m), void *arg) {
   (void)found, (void)arg;
-  return no_library(ctx, t->path);
+  return no_library(ctx, t->name);
 }
 
-int tar_unpack(sp_ctx *ctx, const char *path, int to, const char *dir, int64_t at, int64_t *bytes) {
+int tar_unpack(sp_ctx *ctx, const tar_file *t, int to, const char *dir, int64_t at, int64_t *bytes) {
   (void)to, (void)dir, (void)at, (void)bytes;
-  return no_library(ctx, path);
+  return no_library(ctx, t->name);
 }
 
 #endif

@@ -30,7 +30,8 @@ static int ends_in_txt(const char *path) {
 
 int rd_is_csv(const char *path) {
   struct stat st;
-  return (ends_in_csv(path) || ends_in_txt(path)) && !stat(path, &st) && S_ISREG(st.st_mode);
+  if (stat(path, &st) || !S_ISREG(st.st_mode)) return 0;
+  return ends_in_csv(path) || (ends_in_txt(path) && !rd_lists_shards(path));
 }
 
 /* How many .csv files a folder holds; the path of one goes to `out`. */

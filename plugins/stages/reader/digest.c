@@ -2,7 +2,8 @@
  * digest.c - what a table's data is in two numbers: a run that goes on, and the ranks of a job, compare them.
  *
  * The first has the order of the samples, their names below the data's folder, the sizes of their files, their labels, the
- * names of the classes, and the sizes of lists and archives. The second has when each of these files was written last. A
+ * names of the classes, and the sizes of lists and archives; of one that was fetched its address and checksum, or what the
+ * server says of its version. The second has when each of these files was written last. A
  * copy of a folder has the first one of the original. Neither reads a picture. */
 #include "digest.h"
 
@@ -68,11 +69,13 @@ static digest of(const rd_self *self) {
   digest d = {t->n, 1};
   for (int k = 0; k < 2; k++) d.content = mix(d.content, t->ends[k]);
   if (self->class_names) d.content = mix(d.content, rd_hash_bytes(self->class_names, strlen(self->class_names)));
-  for (size_t i = 0; i < t->n_sources; i++)
-    if (t->sources[i].kind != RD_FILES) {
-      add_path(self, &d, t->bytes + t->sources[i].path);
-      add_file(&d, t->bytes + t->sources[i].path);
-    }
+  for (size_t i = 0; i < t->n_sources; i++) {
+    const rd_source *s = &t->sources[i];
+    if (s->kind == RD_FILES) continue;
+    add_path(self, &d, t->bytes + s->path);
+    if (s->tag) d.content = mix(d.content, rd_hash_bytes(t->bytes + s->tag, strlen(t->bytes + s->tag)));
+    else add_file(&d, t->bytes + s->path);
+  }
   for (size_t i = 0; i < t->n_stamps; i++) {
     struct stat st;
     const char *path = t->bytes + t->stamps[i].path;

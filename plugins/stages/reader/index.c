@@ -188,7 +188,8 @@ static int holds_together(const head *h, const block b[BLOCKS]) {
              h->ends[h->n_parts == 2] == h->n_samples && h->ends[0] <= h->n_samples && h->roots[0] < h->n_bytes &&
              h->roots[1] < h->n_bytes && h->home < h->n_bytes && h->notes < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_sources; i++)
-    good = (sources[i].kind == RD_FILES || sources[i].kind == RD_SHARD) && sources[i].path < h->n_bytes;
+    good = (sources[i].kind == RD_FILES || sources[i].kind == RD_SHARD) && sources[i].path < h->n_bytes &&
+           sources[i].file < h->n_bytes && sources[i].tag < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_stamps; i++) good = stamps[i].path < h->n_bytes;
   for (uint64_t i = 0; good && i < h->n_samples; i++) {
     const rd_sample *s = &samples[i];

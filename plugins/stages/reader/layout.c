@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "../../kits/fetch/fetch.h"
+#include "shard_names.h"
 #include "table.h"
 #include "words.h"
 
@@ -225,7 +227,11 @@ int rd_too_long(sp_ctx *ctx, const char *base, const char *rel) {
 
 static int check_path(sp_ctx *ctx, const char *name, const char *path) {
   struct stat st;
-  if (rd_names_shards(path)) return SP_OK;
+  if (rd_names_shards(path) || rd_lists_shards(path)) return SP_OK;
+  if (fetch_is_address(path))
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "%s: of addresses tar files are read, such as https://host/data/train-{000000..000015}.tar, or a text "
+                           "file that lists them; spcore_import.py makes tar files", path);
   const char *why = stat(path, &st)                          ? strerror(errno)
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
                                                              : "neither a folder nor a .csv, .tsv or .txt file";
@@ -293,10 +299,12 @@ const rd_lister *rd_lister_named(const char *name, int target) {
   return NULL;
 }
 
+static char *real_path(const char *path) { return fetch_is_address(path) ? strdup(path) : realpath(path, NULL); }
+
 /* What the parameters name, in words that are equal for equal data; NULL: no memory. */
 static char *id_of(const rd_params *p) {
   const rd_csv_params *c = &p->csv;
-  char *path = realpath(p->path, NULL), *val = *p->val_path ? realpath(p->val_path, NULL) : NULL, *id = NULL;
+  char *path = real_path(p->path), *val = *p->val_path ? real_path(p->val_path) : NULL, *id = NULL;
   const char *const texts[] = {p->path,        path,       p->val_path, val,          p->mask_name,
                                p->mask_values, c->columns, c->root,     c->val_value, c->label_separator};
   int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
@@ -338,6 +346,7 @@ int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   int rc = p->files.n ? SP_OK : check_paths(ctx, p);
+  if (!rc && !p->files.n) rc = rd_fetch(ctx, p);
   if (rc) return rc;
   char *id = p->files.n ? NULL : id_of(p);
   if (id && (*out = rd_find_kept(p, id))) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * reader.c - the stage `reader`: samples by their ids, from a folder or made up, filled by several threads at once. */
+#include "../../kits/fetch/fetch.h"
 #include "contents.h"
 #include "csv_params.h"
 #include "digest.h"
@@ -159,12 +160,46 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   return SP_OK;
 }
 
+/* "20G": bytes, with KiB to TiB as one letter. 0: it is none. */
+static int read_bytes(const char *text, int64_t *bytes) {
+  static const char units[] = "kmgt";
+  char *end;
+  double v = strtod(text, &end);
+  const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
+  if (end == text || (*end && !unit)) return 0;
+  for (int k = 0; unit && k <= unit - units; k++) v *= 1024;
+  if (*end) end++;
+  if (!strcmp(end, "B") || !strcmp(end, "iB")) end = "";
+  *bytes = v >= 1 && v < 9e18 ? (int64_t)v : 0;
+  return !*end && *bytes > 0;
+}
+
+/* From here on an address is without name, password and query: words, files and attributes have what p has. */
+static int copy_params(sp_ctx *ctx, rd_self *self, const rd_params *params) {
+  rd_params *p = &self->own;
+  *p = *params;
+  p->given_path = p->path;
+  p->given_val_path = p->val_path;
+  if (fetch_is_address(p->path) || fetch_is_address(p->val_path)) {
+    if (strlen(p->path) >= sizeof self->bare[0] || strlen(p->val_path) >= sizeof self->bare[1])
+      return ctx->host->fail(ctx, SP_E_INVALID, "an address is longer than %zu bytes", sizeof self->bare[0]);
+    fetch_bare(p->path, self->bare[0], sizeof self->bare[0]);
+    fetch_bare(p->val_path, self->bare[1], sizeof self->bare[1]);
+    p->path = self->bare[0];
+    p->val_path = self->bare[1];
+  }
+  if (*p->cache_size && !read_bytes(p->cache_size, &p->cache_bytes))
+    return ctx->host->fail(ctx, SP_E_INVALID, "cache_size = \"%s\": a number of bytes is expected, or such as 20G", p->cache_size);
+  return SP_OK;
+}
+
 static int reader_create(sp_ctx *ctx, const void *params, void **out) {
   rd_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the reader");
-  self->p = params;
+  self->p = &self->own;
   im_work_init(&self->work);
-  int rc = set_up(ctx, self);
+  int rc = copy_params(ctx, self, params);
+  if (!rc) rc = set_up(ctx, self);
   if (!rc) rc = check_names(ctx, self);
   if (!rc) rc = set_attrs(ctx, self);
   if (rc) {
@@ -407,7 +442,8 @@ static const sp_param reader_params[] = {
      .doc =
          "folder with images/ and masks/ (same stem, masks PNG, TIFF or .npy), folder with a subfolder of images for "
          "each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row for each "
-         "image, tar files or a pattern of them, .npy files, or a built-in set: shapes, random"},
+         "image, tar files, a pattern or a .txt list of them, also at HTTP(S) addresses, .npy files, or a built-in set: shapes, "
+         "random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
@@ -525,6 +561,41 @@ static const sp_param reader_params[] = {
                                   "they are stored"),
     IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
     RD_CSV_ROWS,
+    {.name = "cache_dir",
+     .type = SP_PARAM_STRING,
+     AT(cache_dir),
+     .doc = "folder for what is fetched from addresses; not given: shards/ in $SPCORE_CACHE, else ~/.cache/spcore/shards"},
+    {.name = "cache_size",
+     .type = SP_PARAM_STRING,
+     AT(cache_size),
+     .doc = "bytes of that folder, such as \"20G\": what was used longest ago and nobody reads is deleted; not given: any"},
+    {.name = "data_checksums",
+     .type = SP_PARAM_STRING,
+     AT(data_checksums),
+     .doc = "file with the SHA-256 of each shard at an address, as sha256sum prints it; not given: SHARD.sha256 at the server"},
+    {.name = "fetch_tries",
+     .type = SP_PARAM_INT,
+     AT(fetch_tries),
+     .idef = 5,
+     .imin = 1,
+     .imax = 1000,
+     .doc = "how often a request is tried that may succeed later"},
+    {.name = "fetch_pause",
+     .type = SP_PARAM_FLOAT,
+     AT(fetch_pause),
+     .def = 0.5,
+     .min = 0.0,
+     .max = 60.0,
+     .unit = "s",
+     .doc = "before the second try; doubled before each further one"},
+    {.name = "fetch_timeout",
+     .type = SP_PARAM_FLOAT,
+     AT(fetch_timeout),
+     .def = 60.0,
+     .min = 1.0,
+     .max = 3600.0,
+     .unit = "s",
+     .doc = "after so long without a byte a try has failed"},
     {.name = "check",
      .type = SP_PARAM_BOOL,
      AT(check),

@@ -47,6 +47,12 @@ typedef struct rd_params {
   im_fitting fit;
   int32_t split, target, folders, orient, grey, check;
   rd_csv_params csv;
+  const char *cache_dir, *cache_size, *data_checksums;
+  int64_t fetch_tries;
+  double fetch_pause, fetch_timeout;
+  /* set by the reader, in a copy: paths with what is secret of an address, which the others are without */
+  const char *given_path, *given_val_path;
+  int64_t cache_bytes;
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
@@ -112,7 +118,9 @@ typedef struct rd_kind {
 extern const rd_kind rd_shapes, rd_shape, rd_random, rd_masks, rd_labels;
 
 struct rd_self {
-  const rd_params *p;
+  const rd_params *p;  /* is `own` */
+  rd_params own;
+  char bare[2][4096];  /* of its paths, where they are addresses */
   const rd_kind *kind;
   rd_table *table;     /* of rd_masks and rd_labels */
   rd_palette *palette; /* of masks in colour; NULL: there are none. On the heap */

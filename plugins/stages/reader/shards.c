@@ -13,10 +13,10 @@
 
 #include "../../kits/tar/tar.h"
 #include "class_file.h"
+#include "shard_names.h"
 #include "table.h"
 #include "words.h"
 
-#define MOST_FILES 1000000 /* that a pattern may name */
 #define MOST_LABEL 256     /* bytes of KEY.cls */
 #define MOST_NAME 4000     /* bytes of a member's name */
 
@@ -38,7 +38,7 @@ static int shard_name(const rd_table *t, const rd_ref *ref, char *to, size_t siz
 
 static int shard_open(sp_ctx *ctx, const rd_table *t, rd_source *s) {
   tar_unpacked unpacked = {0};
-  return s->data ? SP_OK : tar_open(ctx, t->bytes + s->path, &unpacked, (tar_file **)&s->data);
+  return s->data ? SP_OK : tar_open(ctx, t->bytes + (s->file ? s->file : s->path), t->bytes + s->path, &unpacked, (tar_file **)&s->data);
 }
 
 static void shard_close(rd_source *s) { tar_close(s->data); }
@@ -280,10 +280,11 @@ static int list_members(shard *s) {
 
 static int list_shard(rd_listing *l, rd_words *words, const char *path, int part, tar_unpacked *unpacked) {
   shard s = {.l = l, .path = path, .part = part, .words = words};
-  int rc = rd_stamp_path(l, path);
+  const char *file = rd_shard_file(path);
+  int rc = rd_stamp_path(l, file);
   if (rc) return rc;
-  if (rd_add_source(l->t, RD_SHARD, path, &s.source)) return rd_no_memory(l);
-  rc = tar_open(l->ctx, path, unpacked, &s.tar);
+  if (rd_add_source(l->t, RD_SHARD, path, &s.source) || rd_add_fetched(l->t, s.source, path)) return rd_no_memory(l);
+  rc = tar_open(l->ctx, file, path, unpacked, &s.tar);
   l->t->sources[s.source].data = s.tar;
   if (!rc) rc = list_members(&s);
   rd_names_free(&s.names);
@@ -291,165 +292,7 @@ static int list_shard(rd_listing *l, rd_words *words, const char *path, int part
   return rc;
 }
 
-/* ---- which shards ---- */
-static int is_shard(const char *name) {
-  static const char *const endings[] = {".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"};
-  size_t n = strlen(name);
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-    size_t m = strlen(endings[i]);
-    if (n > m && !strcasecmp(name + n - m, endings[i])) return 1;
-  }
-  return 0;
-}
-
-int rd_names_shards(const char *path) { return is_shard(path) && !rd_is_folder(path, ""); }
-
-static int shards_like(const char *dir) {
-  if (rd_names_shards(dir)) return 1;
-  DIR *d = opendir(dir);
-  int is = 0;
-  for (struct dirent *e; d && !is && (e = readdir(d));) is = *e->d_name != '.' && is_shard(e->d_name);
-  if (d) closedir(d);
-  return is;
-}
-
-static int bad_pattern(rd_listing *l, const char *pattern, const char *why) {
-  return l->ctx->host->fail(l->ctx, SP_E_INVALID,
-                            "%s: %s; a pattern is such as shards/train-{000000..000009}.tar or {a,b}.tar", pattern,
-                            why);
-}
-
-/* {from..to}: with leading zeros where one of the two has them. */
-typedef struct range {
-  unsigned long from, to;
-  int digits;
-} range;
-
-static int is_range(const char *in, const char *end, range *r) {
-  size_t n = strspn(in, "0123456789");
-  if (!n || n > 9 || strncmp(in + n, "..", 2)) return 0;
-  size_t m = strspn(in + n + 2, "0123456789");
-  if (!m || m > 9 || in + n + 2 + m != end) return 0;
-  r->from = strtoul(in, NULL, 10);
-  r->to = strtoul(in + n + 2, NULL, 10);
-  r->digits = (*in == '0' && n > 1) || (in[n + 2] == '0' && m > 1) ? (int)(n > m ? n : m) : 0;
-  return 1;
-}
-
-/* path: n bytes of a name are done; rest: of the pattern. */
-static int expand(rd_listing *l, const char *pattern, char path[4096], size_t n, const char *rest, rd_names *out) {
-  size_t plain = strcspn(rest, "{}");
-  if (n + plain >= 4096) return bad_pattern(l, pattern, "a path is too long");
-  memcpy(path + n, rest, plain);
-  path[n += plain] = 0;
-  rest += plain;
-  if (!*rest && out->n == MOST_FILES) return bad_pattern(l, pattern, "it names more than a million files");
-  if (!*rest) return rd_names_add(out, path) ? rd_no_memory(l) : SP_OK;
-  const char *in = rest + 1, *end = strpbrk(in, "{}");
-  if (*rest == '}' || !end || *end == '{') return bad_pattern(l, pattern, "a brace lacks its other one");
-  range r = {0, 0, 0};
-  int is = is_range(in, end, &r),
-      rc = r.from <= r.to ? SP_OK : bad_pattern(l, pattern, "a range ends below its beginning");
-  for (unsigned long v = r.from; is && !rc && v <= r.to; v++) {
-    int digits = snprintf(path + n, 4096 - n, "%0*lu", r.digits, v);
-    rc = n + (size_t)digits < 4096 ? expand(l, pattern, path, n + (size_t)digits, end + 1, out)
-                                   : bad_pattern(l, pattern, "a path is too long");
-  }
-  for (const char *next; !is && !rc; in = next + 1) {
-    next = in + strcspn(in, ",}");
-    if (n + (size_t)(next - in) >= 4096) return bad_pattern(l, pattern, "a path is too long");
-    memcpy(path + n, in, (size_t)(next - in));
-    rc = expand(l, pattern, path, n + (size_t)(next - in), end + 1, out);
-    if (next == end) break;
-  }
-  return rc;
-}
-
-/* The shards in the folder of part k. What lies there besides is left out. */
-static int list_folder(rd_listing *l, int k, rd_names *out) {
-  const rd_part *p = &l->parts[k];
-  char path[4096];
-  size_t base = strlen(p->base) + 1;
-  if (snprintf(path, sizeof path, "%s/%s", p->base, p->rel) >= (int)sizeof path)
-    return rd_too_long(l->ctx, p->base, p->rel);
-  int rc = rd_stamp_path(l, path);
-  DIR *d = rc ? NULL : opendir(path);
-  if (rc) return rc;
-  if (!d) return l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
-  errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
-    if (e->d_name[0] == '.' || !strcmp(e->d_name, "classes.txt")) continue;
-    if (snprintf(path, sizeof path, "%s/%s%s", p->base, p->rel, e->d_name) >= (int)sizeof path)
-      rc = rd_too_long(l->ctx, p->base, e->d_name);
-    else if (is_shard(e->d_name)) rc = rd_names_add(out, path) ? rd_no_memory(l) : SP_OK;
-    else rd_leave(&l->t->left[k], path + base, rd_entry_kind(path, e));
-  }
-  if (!rc && errno) rc = l->ctx->host->fail(l->ctx, SP_E_IO, "folder %s: %s", p->base, strerror(errno));
-  closedir(d);
-  rd_names_sort(out, rd_by_name);
-  return rc;
-}
-
-/* Which split a shard belongs to by its name, train-0001.tar, or its folder's; -1: neither. */
-static int split_of(const char *path) {
-  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *folder = name;
-  if (!strncmp(name, "train-", 6)) return 0;
-  if (!strncmp(name, "val-", 4)) return 1;
-  while (folder > path && (folder == name || folder[-1] != '/')) folder--;
-  if (!strncmp(folder, "train/", 6)) return 0;
-  return strncmp(folder, "val/", 4) ? -1 : 1;
-}
-
-/* Those of a part, which is a folder, or a file or a pattern by itself. */
-static int list_part(rd_listing *l, int k, rd_names *out) {
-  const char *base = l->parts[k].base;
-  char path[4096];
-  if (*l->parts[k].rel || !rd_names_shards(base)) return list_folder(l, k, out);
-  if (!access(base, F_OK)) return rd_names_add(out, base) ? rd_no_memory(l) : SP_OK;
-  return expand(l, base, path, 0, base, out);
-}
-
-/* The shards of one part go to both where there are some of either split; those of neither are left out. */
-static int divide(rd_listing *l, rd_names shards[2]) {
-  rd_names all = shards[0];
-  int has[2] = {0, 0};
-  for (size_t i = 0; i < all.n; i++)
-    if (split_of(all.v[i]) >= 0) has[split_of(all.v[i])] = 1;
-  if (!has[0] || !has[1]) return SP_OK;
-  int rc = rd_check_own(l, "has shards named train-* and val-*, which say");
-  l->t->n_parts = 2;
-  l->parts[1] = l->parts[0];
-  shards[0] = (rd_names){0};
-  for (size_t i = 0; !rc && i < all.n; i++) {
-    int k = split_of(all.v[i]);
-    const char *slash = strrchr(all.v[i], '/');
-    if (k < 0) rd_leave(&l->t->left[2], slash ? slash + 1 : all.v[i], DT_REG);
-    else if (rd_names_add(&shards[k], all.v[i])) rc = rd_no_memory(l);
-  }
-  rd_names_free(&all);
-  return rc;
-}
-
-static int find_shards(rd_listing *l, rd_names shards[2]) {
-  int rc = SP_OK, given = *l->p->val_path != 0;
-  if (given) rc = rd_other_part(l, "tar files");
-  else if (!shards_like(l->p->path)) rc = rd_find_parts(l, "tar files");
-  if (!given && l->t->n_parts == 2) rd_look_beside(l, 2, (const char *const[]){"train", "val", "classes.txt", NULL});
-  for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k, &shards[k]);
-  return rc || l->t->n_parts == 2 ? rc : divide(l, shards);
-}
-
 /* ---- the layout ---- */
-/* Where classes.txt belongs: the folder, or that of the file or the pattern. */
-static void find_home(const char *path, char home[4096]) {
-  snprintf(home, 4096, "%s", path);
-  if (rd_is_folder(home, "")) return;
-  home[strcspn(home, "{")] = 0;
-  char *slash = strrchr(home, '/');
-  if (!slash) snprintf(home, 4096, ".");
-  else slash[slash == home] = 0;
-}
-
 static double now(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -502,10 +345,10 @@ static int shards_list(rd_listing *l) {
   rd_names shards[2] = {{0}};
   rd_words words = {0};
   char home[4096];
-  find_home(l->p->path, home);
+  rd_shards_home(l->p->path, home);
   l->t->gives = by_class ? RD_LABEL : RD_MASK;
   int rc = stamp_classes(l, home);
-  if (!rc) rc = find_shards(l, shards);
+  if (!rc) rc = rd_find_shards(l, shards);
   if (!rc) rc = list_all(l, &words, shards);
   if (!rc && !l->t->n)
     rc = l->ctx->host->fail(
@@ -521,9 +364,9 @@ static int shards_list(rd_listing *l) {
 
 static int shards_settle(sp_ctx *ctx, rd_self *self) {
   char home[4096];
-  find_home(self->p->path, home);
+  rd_shards_home(self->p->path, home);
   return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
 }
 
-const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, shards_like,
+const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, rd_shards_like,
                              shards_list,  shards_settle, RD_IN_SPLITS | RD_KEPT};

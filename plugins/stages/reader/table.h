@@ -38,6 +38,7 @@ typedef struct rd_sample {
 typedef struct rd_source {
   uint32_t kind, reserved; /* RD_FILES ...: a row of rd_source_kinds */
   uint64_t path;           /* place in the table's bytes */
+  uint64_t file, tag;      /* of what was fetched, such places: where it lies, what its content is; 0: it was not */
   void *data;              /* of what open() has opened */
 } rd_source;
 
@@ -220,8 +221,9 @@ int rd_find_parts(rd_listing *l, const char *what);
 /* Puts the name of the bytes in front of what the decoder says. */
 int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
 
-/* ---- shards.c ---- */
-int rd_names_shards(const char *path); /* a tar file, or a pattern of such, by its ending */
+/* ---- shard_names.c ---- */
+int rd_names_shards(const char *path); /* a tar file, or a pattern of such, here or at an address, by its ending */
+int rd_lists_shards(const char *path); /* a text file with one of these in each line */
 
 /* ---- repeats.c ---- */
 /* Calls seen(arg, earlier, later) for each sample whose file an earlier one has, too; it returns a status. */

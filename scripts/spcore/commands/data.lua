@@ -115,7 +115,7 @@ end
 
 -- What readers have to say is said once; that of what is left out is part of the answer.
 local function about(target)
-  local out = { path = dir, target = target, samples = {}, counts = {}, figures = {} }
+  local out = { path = words.bare(dir), target = target, samples = {}, counts = {}, figures = {} }
   local seen
   core.log_level "warn"
   for _, split in ipairs { "train", "val" } do
