@@ -22,11 +22,11 @@ moves = {"degrees": 30, "translate": 0.1, "scale": [0.8, 1.2], "shear": 10}
 CASES = [
     ("affine", {**moves, "mode": "nearest"}, T.RandomAffine(30, (0.1, 0.1), (0.8, 1.2), 10, NEAREST)),
     ("affine", {**moves, "mode": "bilinear"}, T.RandomAffine(30, (0.1, 0.1), (0.8, 1.2), 10, BILINEAR)),
-    ("perspective", {"probability": 1, "mode": "nearest"}, T.RandomPerspective(p=1, interpolation=NEAREST)),
-    ("perspective", {"probability": 1}, T.RandomPerspective(p=1)),
+    ("perspective", {"p": 1, "mode": "nearest"}, T.RandomPerspective(p=1, interpolation=NEAREST)),
+    ("perspective", {"p": 1}, T.RandomPerspective(p=1)),
     ("elastic", {}, T.ElasticTransform()),
-    ("erase", {"probability": 1}, T.RandomErasing(1)),
-    ("erase", {"probability": 1, "noise": 1}, T.RandomErasing(1, value="random")),
+    ("erase", {"p": 1}, T.RandomErasing(1)),
+    ("erase", {"p": 1, "noise": 1}, T.RandomErasing(1, value="random")),
 ]
 
 

@@ -125,7 +125,7 @@ for h, w, d in ((60, 90, 0.5), (7, 11, 0.66)):
     n = 10000
     torch.manual_seed(6)
     theirs = np.array([T.RandomPerspective.get_params(w, h, d)[1] for _ in range(n)]).reshape(n, 8)
-    ours = Stage("perspective", {"distortion": d, "probability": 1}, [[np.zeros((n, 1, h, w), np.uint8)], None, None])
+    ours = Stage("perspective", {"distortion": d, "p": 1}, [[np.zeros((n, 1, h, w), np.uint8)], None, None])
     alike(f"perspective draws, {h} x {w}", ours.forward()["corners"], theirs)
 
 # ---- erase ----
@@ -147,13 +147,13 @@ for (h, w), scale, ratio in (((60, 90), (0.02, 0.33), (0.3, 3.3)), ((100, 30), (
     image = torch.zeros(1, h, w)
     theirs = np.array([T.RandomErasing.get_params(image, scale, ratio, [0.0])[:4] for _ in range(n)])
     theirs[(theirs[:, 2] == h) & (theirs[:, 3] == w)] = 0  # nothing is erased
-    ours = Stage("erase", {"scale": list(scale), "ratio": list(ratio), "probability": 1},
+    ours = Stage("erase", {"scale": list(scale), "ratio": list(ratio), "p": 1},
                  [[np.zeros((n, 1, h, w), np.uint8)], None, None]).forward()["boxes"]
     alike(f"erase draws, {h} x {w}", *(np.column_stack([b, b[:, 2] * b[:, 3]]) for b in (ours, theirs)))
 half = Stage("erase", {}, [[np.zeros((10000, 1, 20, 20), np.uint8)], None, None]).forward()["boxes"][:, 2] > 0
 r.true("erase: half of the samples", abs(half.mean() - 0.5) < 0.02, f"{half.mean()}")
 
-stage = Stage("erase", {"noise": 1, "probability": 1, "scale": 0.9, "ratio": 1},
+stage = Stage("erase", {"noise": 1, "p": 1, "scale": 0.9, "ratio": 1},
               [[np.zeros((40, 3, 64, 64), np.float32)], None, None])
 noise = stage.forward()["images"]
 alike("erase noise", noise[noise != 0][:100000, None], np.random.default_rng(1).normal(size=(100000, 1)))

@@ -107,7 +107,7 @@ START_TEST(properties) {
   kit_aligned("affine", "{ degrees = 45, shear = 20, mask_fill = 0 }");
   kit_aligned("affine", "{ translate = 0.5, scale = { 0.3, 3 }, shear = { 10, 20, -30, 0 }, fill = 9, mask_fill = 9 }");
   kit_by_id("affine", "{ degrees = 45, translate = 0.3 }");
-  kit_by_id("affine", "{ shear = 40, scale = { 0.5, 2 }, mode = \"bilinear\", fill = 3, probability = 0.5 }");
+  kit_by_id("affine", "{ shear = 40, scale = { 0.5, 2 }, mode = \"bilinear\", fill = 3, p = 0.5 }");
   kit_draw_modes("affine", "{ degrees = 45, scale = { 1, 1 }, shear = { 1, 20 } }", NAN);
 }
 END_TEST
@@ -182,7 +182,7 @@ START_TEST(refusals) {
              {"{ fill = { 1, 2 } }", "fill has 2 numbers, but image 1 has 3 channels; give one or as many"},
              {"{ fill = 256 }", "fill is 256, but image 1 is of bytes: 0..255"},
              {"{ mode = \"cubic\" }", "nearest"},
-             {"{ probability = 2 }", "probability"}};
+             {"{ p = 2 }", "'p'"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) kit_refuses("affine", bad[i].params, 1, 3, 8, 8, bad[i].words);
   aug_kit k;
   kit_open(&k, "affine", "{ mask_fill = -1 }", 1, 3, 8, 8, SP_U8, 0, true);

@@ -102,7 +102,7 @@ static float *drawn(const char *params, int64_t n, uint64_t first, int threads, 
 /* A sample is the same in any batch and with any number of threads, which cut images at other rows. */
 START_TEST(by_id) {
   static const char *const params[] = {
-      "{ sigma = 1.5 }", "{ sigma = { 3, 0.4 }, alpha = { 40, 90 }, probability = 0.5 }", "{ sigma = 0, alpha = 3 }"};
+      "{ sigma = 1.5 }", "{ sigma = { 3, 0.4 }, alpha = { 40, 90 }, p = 0.5 }", "{ sigma = 0, alpha = 3 }"};
   void *images[4];
   for (int i = 0; i < 3; i++) {
     float *all = drawn(params[i], 8, 10, 2, 1, &images[0]), *one = drawn(params[i], 1, 13, 1, 1, &images[1]);
@@ -128,7 +128,7 @@ END_TEST
 START_TEST(wired_back) {
   for (int mode = 0; mode < 2; mode++)
     for (int o = 0; o < 2; o++) {
-      const char *params = mode ? "{ sigma = 2, fill = 9, probability = 0.5 }" : "{ sigma = 2, mode = \"nearest\" }";
+      const char *params = mode ? "{ sigma = 2, fill = 9, p = 0.5 }" : "{ sigma = 2, mode = \"nearest\" }";
       aug_kit a, b;
       const int64_t shape[4] = {6, 29, 31, 2};
       kit_open(&a, "elastic", params, 6, 3, 29, 31, SP_F32, orders[o], true);
@@ -195,7 +195,7 @@ START_TEST(modes) {
   ck_assert_int_ne(memcmp(v, zero, sizeof zero), 0);
   free(v);
   kit_aligned("elastic", "{ sigma = 2, mode = \"nearest\", mask_fill = 0 }");
-  kit_aligned("elastic", "{ sigma = 0, alpha = 400, mode = \"nearest\", fill = 9, mask_fill = 9, probability = 0.5 }");
+  kit_aligned("elastic", "{ sigma = 0, alpha = 400, mode = \"nearest\", fill = 9, mask_fill = 9, p = 0.5 }");
 }
 END_TEST
 

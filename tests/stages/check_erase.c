@@ -128,10 +128,10 @@ END_TEST
 
 START_TEST(properties) {
   kit_aligned("erase", "{ value = 9, masks = true, mask_fill = 9 }");
-  kit_by_id("erase", "{ value = 3, probability = 0.7 }");
+  kit_by_id("erase", "{ value = 3, p = 0.7 }");
   kit_by_id("erase", "{ size = { 5, 9 } }");
   kit_draw_modes("erase", "{ size = 3 }", 0);
-  kit_draw_modes("erase", "{ scale = 0.3, probability = 1 }", 0);
+  kit_draw_modes("erase", "{ scale = 0.3, p = 1 }", 0);
 }
 END_TEST
 
@@ -140,7 +140,7 @@ START_TEST(noise_by_id) {
   float *all[2];
   for (int run = 0; run < 2; run++) {
     aug_kit k;
-    kit_open(&k, "erase", "{ noise = 2, probability = 1 }", 4, 3, 24, 24, SP_F32, orders[run], false);
+    kit_open(&k, "erase", "{ noise = 2, p = 1 }", 4, 3, 24, 24, SP_F32, orders[run], false);
     kit_plan(&k, 1);
     for (int64_t s = 0; s < 4; s++) spt_set_id(k.t, s, 7 + (uint64_t)(run ? 3 - s : s));
     kit_forward(&k);
@@ -164,7 +164,7 @@ START_TEST(draws) {
   kit_uniform("erase", "{ size = 1 }", 20, 30, 0, 0, 20, 20);
   kit_uniform("erase", "{ size = 1 }", 20, 30, 1, 0, 30, 30);
   for (int i = 0; i < 3; i++) {
-    static const char *const params[] = {"{ probability = 1 }", "{ scale = 0.25, ratio = { 0.5, 2 }, probability = 1 }",
+    static const char *const params[] = {"{ p = 1 }", "{ scale = 0.25, ratio = { 0.5, 2 }, p = 1 }",
                                          "{ size = { 9, 6 } }"};
     const int64_t n = 2000, h = 60, w = 80;
     aug_kit k;
@@ -194,7 +194,7 @@ START_TEST(no_room) {
   static const int64_t sides[][2] = {{1, 1}, {1, 40}, {2, 2}};
   for (int i = 0; i < 3; i++) {
     aug_kit k;
-    kit_open(&k, "erase", "{ probability = 1, scale = 1 }", 9, 3, sides[i][0], sides[i][1], SP_U8, 0, false);
+    kit_open(&k, "erase", "{ p = 1, scale = 1 }", 9, 3, sides[i][0], sides[i][1], SP_U8, 0, false);
     kit_plan(&k, 1);
     kit_forward(&k);
     int32_t *b = kit_get(&k, SPT_OUT, KIT_DRAWN, 0);
@@ -219,7 +219,7 @@ START_TEST(refusals) {
              {"{ size = 3, scale = 0.1 }", "'size' and 'scale' are both given: leave out 'size'"},
              {"{ size = 3, ratio = 1 }", "'size' and 'ratio' are both given"},
              {"{ size = 0 }", "size"},
-             {"{ probability = -1 }", "probability"},
+             {"{ p = -1 }", "'p'"},
              {"{ noise = -1 }", "noise"},
              {"{ value = { 1, 2 } }", "value has 2 numbers, but image 1 has 3 channels; give one or as many"},
              {"{ value = -1 }", "value is -1, but image 1 is of bytes: 0..255"}};

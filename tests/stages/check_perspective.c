@@ -62,18 +62,18 @@ START_TEST(mirrored) {
 END_TEST
 
 START_TEST(properties) {
-  kit_aligned("perspective", "{ probability = 1, mode = \"nearest\", mask_fill = 0 }");
-  kit_aligned("perspective", "{ distortion = 1, probability = 0.7, mode = \"nearest\", fill = 9, mask_fill = 9 }");
-  kit_by_id("perspective", "{ distortion = 0.9, probability = 1 }");
+  kit_aligned("perspective", "{ p = 1, mode = \"nearest\", mask_fill = 0 }");
+  kit_aligned("perspective", "{ distortion = 1, p = 0.7, mode = \"nearest\", fill = 9, mask_fill = 9 }");
+  kit_by_id("perspective", "{ distortion = 0.9, p = 1 }");
   kit_by_id("perspective", "{ fill = 3, mode = \"nearest\" }");
-  kit_draw_modes("perspective", "{ probability = 1 }", NAN);
+  kit_draw_modes("perspective", "{ p = 1 }", NAN);
 }
 END_TEST
 
 START_TEST(draws) {
   static const double from[] = {0, 0, 30, 0, 30, 20, 0, 20};
   for (int i = 0; i < 8; i++) /* 61 x 41 pixels: corners go 30 and 20 inwards */
-    kit_uniform("perspective", "{ distortion = 1, probability = 1 }", 41, 61, i, from[i], from[i] + (i % 2 ? 21 : 31),
+    kit_uniform("perspective", "{ distortion = 1, p = 1 }", 41, 61, i, from[i], from[i] + (i % 2 ? 21 : 31),
                 i % 2 ? 21 : 31);
 }
 END_TEST

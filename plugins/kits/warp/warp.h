@@ -68,7 +68,7 @@ extern const char *const warp_modes[];
        .imin = INT32_MIN,                                                                        \
        .imax = INT32_MAX,                                                                        \
        .doc = "what masks get there: the label that the loss ignores, 255 in label masks here"}, \
-      {.name = "probability",                                                                    \
+      {.name = "p",                                                                              \
        .type = SP_PARAM_FLOAT,                                                                   \
        .offset = offsetof(holder, member.probability),                                           \
        .def = usual_probability,                                                                 \

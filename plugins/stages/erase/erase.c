@@ -37,7 +37,7 @@ const sp_param erase_param_table[] = {
         "size", offsetof(erase_params, size), 0,
         "cutout, in place of `scale` and `ratio`: height and width of a rectangle around any pixel, cut by the "
         "image's edges; one number: square"),
-    {.name = "probability",
+    {.name = "p",
      .type = SP_PARAM_FLOATS,
      .offset = offsetof(erase_params, probability),
      .min = 0,
