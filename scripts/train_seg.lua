@@ -193,7 +193,7 @@ local function train(g)
   local steps_of = chain_file and chain.read(chain_file, { size = size, crop = size * 7 // 8 }) or nil
   if steps_of then
     if place == "gpu" and g:device() == "cpu" then
-      sp.fail("--augment %s: the training runs on the cpu; take --device cuda, or leave gpu: out", opt.augment)
+      sp.fail(("--augment %s: the training runs on the cpu; take --device cuda, or leave gpu: out"):format(opt.augment))
     end
     image, mask = steps_of:add(g, image, mask, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
     steps_of:keeps(data.image, image)

@@ -747,4 +747,5 @@ if shutil.which("openssl"):
             c.run(f"data {s.at}/y.tar {QUICK}", 1, says="y.tar: the server redirects it to what is neither https nor")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ cured fails this test by name. To add a case: c.cures(COMMAND, QUOTE, CURE...), 
 can give; a case of another file counts as well, where an error has its cure in parentheses. What the other files have printed stands in
 their logs, which make writes before this test runs."""
 import fnmatch
+import importlib.util
 import os
 import re
 import shutil
@@ -20,6 +21,9 @@ import kit
 import templates
 from kit import BUILD, Case, case
 from message_table import OPEN, UNREACHED
+
+# Where the libraries of what is imported are not there, most cases of imports.py are left out.
+TOOLS_RAN = all(importlib.util.find_spec(name) for name in ("pyarrow", "lmdb"))
 
 SEG = "run train_seg.lua --size 16 --batch 4 --steps 1 --pictures 0 --quiet --width 2 --levels 1 --train-encoder"
 CLS = "run train_cls.lua --size 16 --batch 4 --steps 1 --pictures 0 --quiet --width 2 --levels 1 --augment none"
@@ -52,6 +56,8 @@ def options_of_training(c):
     c.cures(seg.replace("--samples 16", "") + " --reference --rate step --ema 0.5 --dropout 0.1",
             "--reference: has its own loss and training; leave --rate", ("--reference", None), status=2)
     c.cures(seg + " --reference --data shapes", "--reference: trains on random data; leave --data out", ("--data", None), status=2)
+    c.cures(seg + " --augment auto", "a segmentation has no augmentation of its own", "--augment chains/seg.lua", status=2)
+    c.cures(seg + " --augment gpu:chains/seg.lua", "the training runs on the cpu", ("gpu:", "--augment chains/seg.lua"))
     c.cures(seg + " --grey", "--grey: the shipped encoder reads colours", "--train-encoder", status=2)
     for script in (seg, cls):
         c.cures(script + " --size 65", "a multiple of 8 is wanted", "--size 64", status=2)
@@ -180,8 +186,8 @@ def parts_and_folds(c):
     pairs(c, "d", 20)
     c.run("data d --fold 2", 1, "(--folds 5)")
     c.run("data d --folds 1", 1, "(--folds 5)")
-    pairs(c, "e", 1)
-    c.run("data e --val-fraction 0.01", 1, "(--val-fraction 0.5)")
+    pairs(c, "e", 2)
+    c.cures("data e --val-fraction 0", "leave none for validation", ("--val-fraction", "--val-fraction 0.5"))
     for part in ("train", "test"):
         for name in ("ant", "bee"):
             for k in range(3):
@@ -369,12 +375,12 @@ def judge(own_said, own_cured):
         return wrong
     cured_text = "\n".join(cured + sorted(own_cured))
     said_text = "\n".join(said + sorted(own_said))
-    typed = [t for t in found if t.typed]
+    typed = [t for t in found if t.typed and (TOOLS_RAN or not t.path.startswith("scripts/tools"))]
     # What the tools in Python propose stands for a file or a number of the user; their cases are all that is asked for.
     without = [t for t in typed if not t.regex().search(said_text if t.path.startswith("scripts/tools") else cured_text)]
     wrong += [f"no case types the cure of {t}" for t in without if not excused(t, OPEN)]
     for path, quote, _ in OPEN:
-        if not any(fnmatch.fnmatch(t.path, path) and quote in t.text for t in without):
+        if (TOOLS_RAN or not path.startswith("scripts/tools")) and not any(fnmatch.fnmatch(t.path, path) and quote in t.text for t in without):
             print(f"message_table.py: take out of OPEN what has a case now: {path}, '{quote}'")
     spoken = [t for t in found if not t.typed]
     heard = sum(t.regex().search(said_text) is not None for t in spoken)
