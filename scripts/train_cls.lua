@@ -7,6 +7,7 @@ local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
 local predict = require "spcore.predict"
+local progress = require "spcore.progress"
 local first_weights = (require "spcore.checkpoint").first_weights
 local targets = require "spcore.targets"
 local words = require "spcore.words"
@@ -236,6 +237,9 @@ local function train(g)
     graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
     settings = { model = model, augmentation = steps_of and steps_of:settings() }, samples = not model.target and shown or nil, -- whose report knows one class a sample
   }
+  if model.target and opt.pictures > 0 then
+    progress.print("report and TensorBoard have no samples: they are drawn for images of one class each (--pictures 0)")
+  end
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   local eval = run:evaluate(val)
   run:finish(targets.verdict(model, eval) or run:verdict(eval))
