@@ -199,6 +199,19 @@ static int node_inputs(lua_State *L) {
   return 1;
 }
 
+/* node:outputs() -> { { name = }, ... } */
+static int node_outputs(lua_State *L) {
+  const sp_port *p = sp_node_type(sp_lua_check_node(L, 1, NULL))->outputs;
+  lua_newtable(L);
+  for (int i = 0; p && p[i].name; i++) {
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, p[i].name);
+    lua_setfield(L, -2, "name");
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* node:producers() -> the stages whose outputs it reads, each once */
 static int node_producers(lua_State *L) {
   sp_node *node = sp_lua_check_node(L, 1, NULL), *from;
@@ -231,8 +244,9 @@ static int node_item(lua_State *L) {
 static const luaL_Reg node_methods[] = {
     {"set", node_set},         {"get", node_get},
     {"weights", node_weights}, {"weight", node_weight},
-    {"inputs", node_inputs},   {"producers", node_producers},
-    {"item", node_item},       {NULL, NULL},
+    {"inputs", node_inputs},   {"outputs", node_outputs},
+    {"item", node_item},       {"producers", node_producers},
+    {NULL, NULL},
 };
 
 static int no_such(lua_State *L, const sp_node *node, const char *key) {

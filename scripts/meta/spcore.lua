@@ -509,6 +509,8 @@ function node:weights() end
 function node:weight(name) end
 ---@return { name: string, list: boolean, optional: boolean, dtypes?: table<string, boolean> }[]
 function node:inputs() end
+---@return { name: string }[]
+function node:outputs() end
 
 ---The attributes of reader; its outputs are in stages.lua.
 ---@class spcore.reader: spcore.node

@@ -143,7 +143,7 @@ START_TEST(refused) {
   ck_assert_int_eq(sp_sampler_init(&s, 0, 0, 1, true, false, &err), SP_E_RANGE);
   ck_assert_int_eq(sp_sampler_init(&s, 0, UINT64_C(1) << 31, 1, true, false, &err), SP_E_RANGE);
   ck_assert_int_eq(sp_sampler_init(&s, 0, 3, 4, true, true, &err), SP_E_RANGE);
-  ck_assert_ptr_nonnull(strstr(err.msg, "smaller batch"));
+  ck_assert_ptr_nonnull(strstr(err.msg, "take `batch = 3` or less"));
   s = make(0, 9, 4, false, true);
   ck_assert_int_eq(sp_sampler_share(&s, 2, 1, 2, &err), SP_E_RANGE);
   ck_assert_ptr_nonnull(strstr(err.msg, "batches 2 to 3 of 2"));

@@ -15,7 +15,7 @@ local small = "--device cpu --quiet --no-tensorboard --pictures 0 --batch 2 --si
 local function made(name, line)
   t.eq(run(("make_shapes.lua --quiet --samples 16 --size 16 --format png %s %s"):format(line, name)), 0)
   local code, _, err = run(("toy.lua %s --data %s --steps 6 --checkpoint-every 3 --eval-every 3 --out %s-run"):format(small, name, name))
-  t.eq(code .. err, "0")
+  t.eq(code .. err:gsub("[^\n]*says which files there are\n", ""), "0")
 end
 
 -- Goes on in a copy, after `change`; then everything is as before.
@@ -26,7 +26,7 @@ local function resumed(name, change)
   local code, out, err = run "toy.lua --resume again --override --steps 8"
   t.eq(code, 0, out .. err)
   sh(("rm -rf %s && mv kept %s && cp -a scripts/toy.lua scripts/mine.lua scripts/own.lua ."):format(name, name))
-  return err
+  return (err:gsub("[^\n]*says which files there are\n", "")) -- of a folder with a table
 end
 local function warned(name, change, pattern) t.one_line(resumed(name, change), "%-%-resume again: " .. pattern) end
 
