@@ -50,7 +50,7 @@ static void targets(twin *w, int k, int order) {
   ndim -= type != FLOATS;
   for (int d = 0; d < ndim; d++) n *= shape[d];
   if (ndim == 3) rows = (int)shape[2];
-  int64_t classes = cases[k].shape[1] == 1 ? 2 : cases[k].shape[1];
+  int64_t classes = cases[k].shape[1] > 1 ? cases[k].shape[1] : 2;
   void *y = calloc((size_t)n, 8);
   ck_assert_ptr_nonnull(y);
   if (type == FLOATS) spt_random(y, n, 9, cases[k].stage[0] == 'd' ? -3.0f : -0.5f, 1.0f);

@@ -33,6 +33,11 @@ static spt *set(const char *target, const char *more, int64_t n) {
   return open_set(params, n);
 }
 
+static void refuses(spt *t, int status, const char *words) {
+  says(t, status, words);
+  spt_free(t);
+}
+
 static const float *values_of(spt *t) {
   ck_assert_int_eq(spt_spec(t, SPT_OUT, 2, 0)->dtype, SP_F32);
   ck_assert_int_eq(spt_spec(t, SPT_OUT, 2, 0)->ndim, 2);
@@ -79,7 +84,7 @@ START_TEST(test_numbers) {
   gives(set("numbers", "columns = \"z,x\"", 2), 2, 2, (float[]){-200, 1.5F, 1000, 2});
   gives(set("numbers", "mean = {1, 100}, std = {0.5, 300}", 2), 2, 2, (float[]){1, -1, 2, 3});
   gives(set("numbers", "std = 0.5", 2), 2, 2, (float[]){3, -400, 4, 2000});
-  says(set("numbers", "mean = {1, 2, 3}", 2), SP_E_INVALID, "mean has 3 numbers, but ");
+  refuses(set("numbers", "mean = {1, 2, 3}", 2), SP_E_INVALID, "mean has 3 numbers, but ");
   spt *t = set("numbers", "", 2);
   ck_assert_str_eq(spt_attr_text(t, "class_names"), "x\nz");
   ck_assert(attr(t, "figures") == 2 && attr(t, "classes") == 2);
@@ -116,7 +121,7 @@ static void kept(const char *target, const char *head, const char *a, const char
   all.p[all.n - 2] ^= 0x40; /* of the last cell: the sum tells */
   if_put(index_file(), all.p, all.n);
   free(all.p);
-  says(set(target, "", 1), SP_E_DATA, "1.png: No such file");
+  refuses(set(target, "", 1), SP_E_DATA, "1.png: No such file");
   ck_assert_int_eq(rename(if_path("away.png"), if_path("1.png")), 0);
   unlink(if_path(index_file()));
   free(rows);
