@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Stages that count: the same whole numbers over shards, ranks, threads, batches and strategies; stages that
--- evaluations alone run; figures of counts that are odd. needs: onednn images jansson
+-- evaluations alone run; figures of counts that are odd.
+-- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
 
