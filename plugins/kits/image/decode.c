@@ -240,7 +240,7 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   return rc ? rc : im_turn(d, px, w, h, 3);
 }
 
-int im_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
+int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
   struct im_raw r;
   size_t at;
   int rc;
@@ -253,9 +253,9 @@ int im_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels 
   }
   if (im_is_png(d)) {
     d->orientation = im_png_orientation(d->file.p, d->size);
-    rc = im_png_numbers(d, max_pixels, as, px, out);
+    rc = im_png_numbers(d, max_pixels, px, out);
   } else {
-    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, as, px, out) : SP_OK;
+    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, px, out) : SP_OK;
   }
   if (rc) return rc;
   if (!out->channels) {

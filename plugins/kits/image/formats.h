@@ -25,8 +25,8 @@ int im_gif(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_pnm(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_webp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
-int im_png_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out);
-int im_tiff_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out);
+int im_png_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
+int im_tiff_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
 /* The header alone: what d->file holds behind *at. */
 int im_npy_raw(im_decoder *d, struct im_raw *out, size_t *at);
 

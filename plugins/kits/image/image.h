@@ -63,19 +63,14 @@ int im_size(im_decoder *d, int *w, int *h);
 /* Pixels as the file has them: h rows of w, each of `channels` numbers of the type. */
 typedef struct im_pixels {
   int w, h, channels, type;
-  int colour, alpha; /* the first three are red, green and blue; the last one is alpha */
-  int has_nodata;    /* the file says which number stands for "no data" */
-  double nodata;
+  int colour; /* the first three are red, green and blue */
 } im_pixels;
-/* IM_IMAGE: grey of less than 8 bits is spread over 0 to 255, a palette becomes RGB. IM_VALUES: numbers and indices as
- * they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB, become RGB bytes. Turned as
+/* Numbers and indices as they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB, become RGB bytes. Turned as
  * EXIF says. */
-enum { IM_IMAGE, IM_VALUES };
-int im_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out);
-/* "uint16", for words; bytes of one; the largest, 0 of floats. These functions can't fail. */
+int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
+/* "uint16", for words; bytes of one. These functions can't fail. */
 const char *im_type_name(int type);
 size_t im_type_bytes(int type);
-double im_type_most(int type);
 /* Numbers of any type, as floats; and as whole ones from -2^31 on: the place of the first that is none, else n. */
 void im_to_floats(const void *from, int type, size_t n, float *to);
 size_t im_to_whole(const void *from, int type, size_t n, int32_t *to);

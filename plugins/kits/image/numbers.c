@@ -13,22 +13,20 @@ enum { MOST_CHANNELS = 1024 };
 static const struct {
   const char *name;
   uint8_t bytes;
-  double most;
-} types[] = {[IM_U8] = {"uint8", 1, 255},
-             [IM_I8] = {"int8", 1, 127},
-             [IM_U16] = {"uint16", 2, 65535},
-             [IM_I16] = {"int16", 2, 32767},
-             [IM_U32] = {"uint32", 4, UINT32_MAX},
-             [IM_I32] = {"int32", 4, INT32_MAX},
-             [IM_U64] = {"uint64", 8, 18446744073709551615.0},
-             [IM_I64] = {"int64", 8, 9223372036854775807.0},
-             [IM_F16] = {"float16", 2, 0},
-             [IM_F32] = {"float32", 4, 0},
-             [IM_F64] = {"float64", 8, 0}};
+} types[] = {[IM_U8] = {"uint8", 1},
+             [IM_I8] = {"int8", 1},
+             [IM_U16] = {"uint16", 2},
+             [IM_I16] = {"int16", 2},
+             [IM_U32] = {"uint32", 4},
+             [IM_I32] = {"int32", 4},
+             [IM_U64] = {"uint64", 8},
+             [IM_I64] = {"int64", 8},
+             [IM_F16] = {"float16", 2},
+             [IM_F32] = {"float32", 4},
+             [IM_F64] = {"float64", 8}};
 
 const char *im_type_name(int type) { return types[type].name; }
 size_t im_type_bytes(int type) { return types[type].bytes; }
-double im_type_most(int type) { return types[type].most; }
 
 static float half_of(uint16_t h) {
   int exponent = h >> 10 & 31, fraction = h & 1023;

@@ -12,7 +12,7 @@
 enum { ADLER = 4, CRC = 4 };   /* bytes of the checksums behind the pixels */
 enum { MOST_CHUNK = 8 << 20 }; /* bytes, but for pixels */
 
-enum { AS_RGB, AS_LABELS, AS_IMAGE, AS_VALUES }; /* im_rgb, im_labels, im_numbers */
+enum { AS_RGB, AS_LABELS, AS_VALUES }; /* im_rgb, im_labels, im_numbers */
 
 typedef struct job {
   im_decoder *d;
@@ -20,7 +20,7 @@ typedef struct job {
   int64_t max_pixels;
   size_t at, lacking; /* lacking: bytes that the file should have had */
   int w, h, how, only_header;
-  im_pixels *out;      /* with AS_IMAGE and AS_VALUES */
+  im_pixels *out;      /* with AS_VALUES */
   int complete, wrong; /* all rows are there; their checksum is wrong */
   int unchecked;       /* zlib is to leave that checksum alone, as it is cut off */
 } job;
@@ -68,18 +68,14 @@ static void want_rgb(im_decoder *d, png_structp png, int colour, int depth) {
 }
 
 static void want_numbers(job *j, png_structp png, int colour, int depth) {
-  int palette = colour == PNG_COLOR_TYPE_PALETTE, values = j->how == AS_VALUES;
   if (depth == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) png_set_swap(png);
-  if (depth < 8 && values) png_set_packing(png);
-  else if (palette) png_set_palette_to_rgb(png);
-  else if (depth < 8) png_set_expand_gray_1_2_4_to_8(png);
-  int is_colour = palette ? !values : colour & PNG_COLOR_MASK_COLOR, alpha = !!(colour & PNG_COLOR_MASK_ALPHA);
+  if (depth < 8) png_set_packing(png);
+  int is_colour = colour != PNG_COLOR_TYPE_PALETTE && colour & PNG_COLOR_MASK_COLOR;
   *j->out = (im_pixels){.w = j->w,
                         .h = j->h,
-                        .channels = (is_colour ? 3 : 1) + alpha,
+                        .channels = (is_colour ? 3 : 1) + !!(colour & PNG_COLOR_MASK_ALPHA),
                         .type = depth == 16 ? IM_U16 : IM_U8,
-                        .colour = !!is_colour,
-                        .alpha = alpha};
+                        .colour = is_colour};
 }
 
 static int read_rows(job *j, png_structp png, png_infop info) {
@@ -156,7 +152,7 @@ int im_png(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, in
   return rc;
 }
 
-int im_png_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
-  job j = {.d = d, .px = px, .max_pixels = max_pixels, .how = as == IM_VALUES ? AS_VALUES : AS_IMAGE, .out = out};
+int im_png_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
+  job j = {.d = d, .px = px, .max_pixels = max_pixels, .how = AS_VALUES, .out = out};
   return decode_twice(&j);
 }

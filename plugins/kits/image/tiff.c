@@ -20,7 +20,7 @@ typedef struct job {
   im_pixels *out; /* NULL: RGB bytes are wanted */
   int64_t max_pixels;
   toff_t at;
-  int w, h, as;
+  int w, h;
   uint16_t samples, bits, form, planes, photometric; /* planes: samples of a pixel lie apart */
 } job;
 
@@ -216,67 +216,9 @@ static int read_lines(job *j, TIFF *tif, uint8_t *part, uint8_t *to) {
   return SP_OK;
 }
 
-/* Bytes of grey or of a palette as they are shown. */
-static int show_bytes(job *j, TIFF *tif, uint8_t *p) {
-  size_t n = (size_t)j->w * (size_t)j->h;
-  uint16_t *r, *g, *b;
-  if (j->photometric != PHOTOMETRIC_PALETTE) {
-    int most = (1 << j->bits) - 1;
-    for (size_t i = 0; i < n * j->samples; i++) p[i] = (uint8_t)(p[i] * 255 / most);
-    return SP_OK;
-  }
-  if (!TIFFGetField(tif, TIFFTAG_COLORMAP, &r, &g, &b)) return im_say(j->d, IM_BROKEN, "its palette is missing");
-  for (size_t i = n; i-- > 0;) {
-    uint8_t v = p[i];
-    p[3 * i] = (uint8_t)(r[v] >> 8), p[3 * i + 1] = (uint8_t)(g[v] >> 8), p[3 * i + 2] = (uint8_t)(b[v] >> 8);
-  }
-  *j->out = (im_pixels){j->w, j->h, 3, IM_U8, .colour = 1};
-  return SP_OK;
-}
-
-/* 0 is white. */
-static void invert(const job *j, uint8_t *p, size_t n) {
-  uint16_t v;
-  if (j->out->type == IM_U8)
-    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(((1 << j->bits) - 1) - p[i]);
-  for (size_t i = 0; j->out->type == IM_U16 && i < n; i++) {
-    memcpy(&v, p + 2 * i, 2);
-    v = (uint16_t)(65535 - v);
-    memcpy(p + 2 * i, &v, 2);
-  }
-}
-
-/* GDAL's way to say which number is no data: a tag that libtiff does not know by itself. */
-static void take_nodata(job *j, TIFF *tif) {
-  enum { GDAL_NODATA = 42113 };
-  static const TIFFFieldInfo info[] = {{GDAL_NODATA, -1, -1, TIFF_ASCII, FIELD_CUSTOM, 1, 0, (char *)"GDALNoData"}};
-  const char *text = NULL;
-  char *end;
-  if (!TIFFFindField(tif, GDAL_NODATA, TIFF_ANY) && TIFFMergeFieldInfo(tif, info, 1)) return;
-  const TIFFField *field = TIFFFindField(tif, GDAL_NODATA, TIFF_ANY);
-  uint32_t count = 0;
-  int has = 0;
-  if (!field || TIFFFieldDataType(field) != TIFF_ASCII) return;
-  if (TIFFFieldPassCount(field) && TIFFFieldReadCount(field) == TIFF_VARIABLE2)
-    has = TIFFGetField(tif, GDAL_NODATA, &count, &text);
-  else if (TIFFFieldPassCount(field)) {
-    uint16_t small = 0;
-    has = TIFFGetField(tif, GDAL_NODATA, &small, &text);
-    count = small;
-  } else if ((has = TIFFGetField(tif, GDAL_NODATA, &text))) {
-    count = text ? (uint32_t)strlen(text) : 0;
-  }
-  if (!has || !text || !count || count > 40) return;
-  char copy[48];
-  snprintf(copy, sizeof copy, "%.*s", (int)count, text);
-  j->out->nodata = strtod(copy, &end);
-  j->out->has_nodata = end != copy;
-}
-
 static int run_numbers(job *j, TIFF *tif) {
   im_decoder *d = j->d;
   int rc = check_header(j, tif), type;
-  uint16_t extras = 0, *kinds = NULL;
   if (rc) return rc;
   int as_they_are = j->photometric == PHOTOMETRIC_MINISBLACK || j->photometric == PHOTOMETRIC_MINISWHITE ||
                     j->photometric == PHOTOMETRIC_RGB || j->photometric == PHOTOMETRIC_PALETTE;
@@ -284,26 +226,18 @@ static int run_numbers(job *j, TIFF *tif) {
   if ((type = type_of(j)) < 0)
     return im_say(d, IM_BROKEN, "its numbers are of a kind that is not read (%d bits, format %d); save it as float32",
                   j->bits, j->form);
-  if (j->photometric == PHOTOMETRIC_MINISWHITE && j->as == IM_VALUES)
+  if (j->photometric == PHOTOMETRIC_MINISWHITE)
     return im_say(d, SP_E_DATA,
                   "it says that 0 is white, so its numbers may be meant the other way round; save it as PNG");
-  TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
-  int alpha = extras && (kinds[extras - 1] == EXTRASAMPLE_ASSOCALPHA || kinds[extras - 1] == EXTRASAMPLE_UNASSALPHA);
-  *j->out =
-      (im_pixels){j->w, j->h, j->samples, type, j->photometric == PHOTOMETRIC_RGB && j->samples >= 3, alpha, 0, 0};
-  take_nodata(j, tif);
+  *j->out = (im_pixels){j->w, j->h, j->samples, type, j->photometric == PHOTOMETRIC_RGB && j->samples >= 3};
   size_t n = (size_t)j->w * (size_t)j->h, item = im_type_bytes(type);
-  int palette = j->photometric == PHOTOMETRIC_PALETTE && j->as == IM_IMAGE, bits = j->bits;
-  if (palette && (j->samples != 1 || type != IM_U8))
-    return im_say(d, IM_BROKEN, "a palette of more than 8 bits, or beside other channels");
-  uint8_t *to = im_reserve(j->px, n * item * (palette ? 3 : j->samples));
+  uint8_t *to = im_reserve(j->px, n * item * j->samples);
   uint64_t bytes = TIFFIsTiled(tif) ? TIFFTileSize64(tif) : TIFFScanlineSize64(tif);
   uint8_t *part = im_reserve(&d->spare, (size_t)bytes);
   if (!to || !part) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", j->w, j->h);
   rc = TIFFIsTiled(tif) ? read_tiles(j, tif, part, to) : read_lines(j, tif, part, to);
   if (rc || *d->why) return broken(d);
-  if (j->photometric == PHOTOMETRIC_MINISWHITE) invert(j, to, n * j->samples);
-  return j->as == IM_IMAGE && (palette || bits < 8) ? show_bytes(j, tif, to) : SP_OK;
+  return SP_OK;
 }
 
 static int open_and(job *j, int (*what)(job *j, TIFF *tif)) {
@@ -333,8 +267,8 @@ int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   return rc;
 }
 
-int im_tiff_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
-  job j = {.d = d, .px = px, .max_pixels = max_pixels, .as = as, .out = out};
+int im_tiff_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
+  job j = {.d = d, .px = px, .max_pixels = max_pixels, .out = out};
   return open_and(&j, run_numbers);
 }
 
@@ -348,7 +282,7 @@ int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
       "and build again");
 }
 
-int im_tiff_numbers(im_decoder *d, int64_t max_pixels, int as, im_buf *px, im_pixels *out) {
+int im_tiff_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
   int w, h;
   (void)as, (void)out;
   return im_tiff(d, max_pixels, px, &w, &h);

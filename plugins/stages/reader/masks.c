@@ -149,7 +149,7 @@ static int map_numbers(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, 
   im_pixels px;
   char place[900];
   w->decoder.channels = (int)self->classes;
-  int rc = im_numbers(&w->decoder, self->p->max_pixels, IM_VALUES, &w->image, &px);
+  int rc = im_numbers(&w->decoder, self->p->max_pixels, &w->image, &px);
   w->decoder.channels = 0;
   if (rc) return rd_blame(self->table, w, rc, ref);
   if (px.colour) return IN_COLOUR;
