@@ -141,34 +141,6 @@ START_TEST(draws) {
 }
 END_TEST
 
-/* The maps of single operations are those of the numbers that torchvision's augmentations give to its affine. */
-START_TEST(single_maps) {
-  static const float by[] = {0, 0.3f, -0.99f, 12.7f, -32};
-  const int32_t h = 37, w = 50;
-  for (int i = 0; i < 5; i++) {
-    float degrees = (float)(atan((double)by[i]) * (180 / 3.14159265358979323846));
-    warp_affine of[] = {{0, 0, 0, 1, degrees, 0},
-                        {0, 0, 0, 1, 0, degrees},
-                        {0, truncf(by[i]), 0, 1, 0, 0},
-                        {0, 0, truncf(by[i]), 1, 0, 0},
-                        {-by[i], 0, 0, 1, 0, 0}};
-    warp_map got[] = {warp_shear_x(by[i], h, w), warp_shear_y(by[i], h, w), warp_translate_x(by[i], h, w),
-                      warp_translate_y(by[i], h, w), warp_rotate(by[i], h, w)};
-    for (int k = 0; k < 5; k++) {
-      warp_map want = warp_affine_map(&of[k], 0, 0, h, w);
-      ck_assert_int_eq(got[k].kind, want.kind);
-      for (int32_t at = 0; want.kind && at < h * w; at++) {
-        float x = (float)(at % w) + want.left, y = (float)(at / w) + want.top;
-        float a = warp_pixel(warp_line(got[k].x, x, y), (float)w), b = warp_pixel(warp_line(want.x, x, y), (float)w);
-        float c = warp_pixel(warp_line(got[k].y, x, y), (float)h), d = warp_pixel(warp_line(want.y, x, y), (float)h);
-        kit_each(fabsf(a - b) < 1e-4f && fabsf(c - d) < 1e-4f, "%g, %d: %g, %g, not %g, %g", (double)by[i], k,
-                 (double)a, (double)c, (double)b, (double)d);
-      }
-    }
-  }
-}
-END_TEST
-
 START_TEST(refusals) {
   static const struct {
     const char *params, *words;
@@ -223,7 +195,6 @@ int main(void) {
   tcase_add_test(c, properties);
   tcase_add_test(c, still);
   tcase_add_test(c, draws);
-  tcase_add_test(c, single_maps);
   tcase_add_test(c, refusals);
   suite_add_tcase(s, c);
   return suite_run(s);

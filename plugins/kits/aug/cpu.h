@@ -7,6 +7,8 @@
 #include "aug.h"
 #include "draw.h"
 
+#include <math.h>
+
 /* Compiled for several instruction sets, chosen when the module is loaded (by what the processor can do:
  * `arch=` would ask for that very processor); the roundings are the same. Sanitizers' runtimes
  * are not up yet when the choice is made, so not under them. */
@@ -59,6 +61,31 @@ static inline void *aug_out_row(const aug_job *j, int64_t sample, int64_t plane,
 }
 
 static inline size_t aug_element(int dtype) { return dtype == SP_U8 ? 1 : dtype == SP_I64 ? 8 : 4; }
+
+/* What pixels get that come from outside of their image: one number, or one a channel. */
+typedef union aug_fill {
+  uint8_t b[4];
+  float f[4];
+  int32_t i;
+  int64_t l;
+  uint32_t w[4];
+  uint64_t u;
+} aug_fill;
+
+/* Of a plane of this tensor; `images` and `masks` are the parameters. How many numbers there are. */
+static inline int aug_fill_of(const aug_job *j, int64_t plane, const float *images, int fills, int64_t masks,
+                              aug_fill *to) {
+  if (j->mask) fills = 1;
+  if (j->dtype == SP_I64) to->l = masks;
+  else if (j->dtype == SP_I32) to->i = (int32_t)masks;
+  else
+    for (int k = 0; k < fills; k++) {
+      float v = j->mask ? (float)masks : images[(plane + k) % fills];
+      if (j->dtype == SP_U8) to->b[k] = (uint8_t)rintf(v);
+      else to->f[k] = v;
+    }
+  return fills;
+}
 
 /* Keeps the first bad sample: of a STATUS port, on which 0 says that all is well. */
 static inline void aug_note(int64_t status[4], int bad, int64_t sample, int64_t value, int64_t limit) {

@@ -146,41 +146,6 @@ SP_RNG_FN warp_map warp_affine_map(const warp_affine *p, double cx, double cy, i
   return r;
 }
 
-/* The maps of torchvision's RandAugment, AutoAugment and TrivialAugmentWide. A shear's magnitude is its tangent. atan
- * is left out: its tangent is what is needed. */
-SP_RNG_FN warp_map warp_shear_map(float x, float y, int32_t h, int32_t w) {
-  warp_map r = warp_none(h, w);
-  if (x == 0.0f && y == 0.0f) return r;
-  /* of shears x and y alone: a = 1, b = -x, c = -y, d = 1 + x y; inverted */
-  r.x[0] = (float)AUG_DADD(1.0, AUG_DMUL((double)x, (double)y)) / ((float)w * 0.5f);
-  r.x[1] = x / ((float)w * 0.5f);
-  r.y[0] = y / ((float)h * 0.5f);
-  r.y[1] = 1.0f / ((float)h * 0.5f);
-  r.left = -(float)(w - 1) * 0.5f;
-  r.top = -(float)(h - 1) * 0.5f;
-  r.kind = WARP_AFFINE;
-  return r;
-}
-SP_RNG_FN warp_map warp_shear_x(float magnitude, int32_t h, int32_t w) { return warp_shear_map(magnitude, 0, h, w); }
-SP_RNG_FN warp_map warp_shear_y(float magnitude, int32_t h, int32_t w) { return warp_shear_map(0, magnitude, h, w); }
-/* By whole pixels: what is behind the point is cut off, as there. */
-SP_RNG_FN warp_map warp_translate_x(float magnitude, int32_t h, int32_t w) {
-  warp_affine a = {0, 0, 0, 1, 0, 0};
-  a.right = truncf(magnitude);
-  return warp_affine_map(&a, 0, 0, h, w);
-}
-SP_RNG_FN warp_map warp_translate_y(float magnitude, int32_t h, int32_t w) {
-  warp_affine a = {0, 0, 0, 1, 0, 0};
-  a.down = truncf(magnitude);
-  return warp_affine_map(&a, 0, 0, h, w);
-}
-/* Counter-clockwise, as `batch_rotate`. */
-SP_RNG_FN warp_map warp_rotate(float degrees, int32_t h, int32_t w) {
-  warp_affine a = {0, 0, 0, 1, 0, 0};
-  a.angle = -degrees;
-  return warp_affine_map(&a, 0, 0, h, w);
-}
-
 /* The image's own corners. */
 SP_RNG_FN warp_corners warp_corners_of(int32_t h, int32_t w) {
   warp_corners c = {{0, 0, 0, 0, 0, 0, 0, 0}};

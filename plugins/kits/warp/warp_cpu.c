@@ -70,26 +70,11 @@ static void move_block(const aug_job *j, const warp_how *how, int64_t sample, in
                        const warp_places *p) {
   size_t bytes = aug_element(j->dtype);
   int32_t at[WARP_BLOCK], inside = nearest_of(at, p, j->h, j->w);
-  int fills = j->mask ? 1 : how->fills;
   for (int64_t plane = 0; plane < j->planes; plane++) {
     const void *x = aug_in_row(j, sample, plane, 0, bytes);
     void *y = (char *)aug_out_row(j, sample, plane, row, bytes) + (size_t)from * (size_t)j->pix * bytes;
-    union {
-      uint8_t b[4];
-      float f[4];
-      int32_t i;
-      int64_t l;
-      uint32_t w[4];
-      uint64_t u;
-    } fill;
-    if (j->dtype == SP_I64) fill.l = how->mask_fill;
-    else if (j->dtype == SP_I32) fill.i = how->mask_fill;
-    else
-      for (int k = 0; k < fills; k++) {
-        float v = j->mask ? (float)how->mask_fill : how->fill[(plane + k) % fills];
-        if (j->dtype == SP_U8) fill.b[k] = (uint8_t)nearest(v);
-        else fill.f[k] = v;
-      }
+    aug_fill fill;
+    int fills = aug_fill_of(j, plane, how->fill, how->fills, how->mask_fill, &fill);
     if (j->dtype == SP_U8) move_bytes(y, x, at, p->n, j->pix, inside, fill.b, fills);
     else if (j->dtype == SP_I64) move_longs(y, x, at, p->n, j->pix, inside, &fill.u, fills);
     else move_words(y, x, at, p->n, j->pix, inside, fill.w, fills);

@@ -69,23 +69,8 @@ static void move_rows(const rotate_call *c, const aug_part *part, const rotate_t
     for (int64_t plane = 0; plane < j->planes; plane++) {
       const void *x = aug_in_row(j, part->sample, plane, 0, bytes);
       void *y = aug_out_row(j, part->sample, plane, row, bytes);
-      int fills = j->mask ? 1 : c->how.fills;
-      union {
-        uint8_t b[4];
-        float f[4];
-        int32_t i;
-        int64_t l;
-        uint32_t w[4];
-        uint64_t u;
-      } fill;
-      if (j->dtype == SP_I64) fill.l = c->how.mask_fill;
-      else if (j->dtype == SP_I32) fill.i = c->how.mask_fill;
-      else
-        for (int k = 0; k < fills; k++) {
-          float v = j->mask ? (float)c->how.mask_fill : c->how.fill[(plane + k) % fills];
-          if (j->dtype == SP_U8) fill.b[k] = (uint8_t)rintf(v);
-          else fill.f[k] = v;
-        }
+      aug_fill fill;
+      int fills = aug_fill_of(j, plane, c->how.fill, c->how.fills, c->how.mask_fill, &fill);
       if (j->dtype == SP_U8) move_bytes(y, x, at, j->w, j->pix, fill.b, fills);
       else if (j->dtype == SP_I64) move_longs(y, x, at, j->w, j->pix, &fill.u, fills);
       else move_words(y, x, at, j->w, j->pix, fill.w, fills);

@@ -4,6 +4,7 @@
 #include "batch_rotate_kernels.h"
 
 #include "batch_rotate_source.cuh"
+#include "../../kits/aug/exact.h"
 
 /* How a block goes over its tile: a thread has WIDE pixels side by side in each of HIGH rows at a time, a warp is LANES
  * threads wide, a block WARPS warps; the rows of a thread lie a block's height apart. */
@@ -196,33 +197,11 @@ static __device__ __forceinline__ void fetch_ahead(const aug_job &j) {
     fetch_line(in + (int64_t)i * 128);
 }
 
-/* The sine of an angle and so many quarter turns, by the polynomials of fdlibm. sin() and cos() read a table in memory,
- * for which a block would wait as long as for the rest. */
+/* The sine of an angle and so many quarter turns. sin() and cos() read a table in memory, for which a block would wait as
+ * long as for the rest. */
 static __device__ __forceinline__ float sine_of(double way, int quarters) {
   if (fabs(way) >= 1e5) return (float)(quarters ? cos(way) : sin(way));
-  double n = rint(way * 0.63661977236758134308);
-  double r = fma(-n, 0x1.921fb54442d18p0, way);
-  r = fma(-n, 0x1.1a62633145c00p-54, r);
-  r = fma(-n, 0x1.b839a252049c0p-104, r);
-  int q = (int)n + quarters;
-  double z = r * r, v;
-  if (q & 1) {
-    v = fma(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09);
-    v = fma(z, v, -2.75573143513906633035e-07);
-    v = fma(z, v, 2.48015872894767294178e-05);
-    v = fma(z, v, -1.38888888888741095749e-03);
-    v = fma(z, v, 4.16666666666666019037e-02);
-    v = fma(z, v, -0.5);
-    v = fma(z, v, 1.0);
-  } else {
-    v = fma(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08);
-    v = fma(z, v, 2.75573137070700676789e-06);
-    v = fma(z, v, -1.98412698298579493134e-04);
-    v = fma(z, v, 8.33333333332248946124e-03);
-    v = fma(z, v, -1.66666666666666324348e-01);
-    v = fma(v, z * r, r);
-  }
-  return (float)(q & 2 ? -v : v);
+  return (float)aug_sine(way, quarters);
 }
 
 /* Blocks are (tile, sample, tensor and group of its channels). */
