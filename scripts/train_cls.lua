@@ -219,7 +219,7 @@ local function train(g)
     g.accuracy { logits, data.label, k = math.min(5, data.classes) }
     if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
   end
-  measure.add(g, opt, { kind = opt.target, logits = logits, targets = data.label, classes = data.classes, units = model.numbers })
+  measure.add(g, opt, { kind = opt.target, logits = logits, targets = data.label, classes = data.classes })
   g:train {
     targets.loss(g, model, logits, data.label, { label_smoothing = opt.label_smoothing }),
     optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },

@@ -72,13 +72,9 @@ local function too_many(g, wanted, stage, classes, most, usually)
   wanted[stage] = nil
 end
 
--- Of numbers that are learned standardised: { std = { of each column } }. A process trains one network.
-local units
-
--- add(g, opt, { kind = "class", "labels", "numbers" or "mask", logits =, targets =, classes =, ignore_index =, units = or nil }): the stages for
+-- add(g, opt, { kind = "class", "labels", "numbers" or "mask", logits =, targets =, classes =, ignore_index = }): the stages for
 -- opt.metrics, which evaluations alone run. Whether a confusion matrix is there is up to the script.
 function measure.add(g, opt, t)
-  units = t.units
   local wanted, names = {}, chosen(opt.metrics, t.kind)
   names[#names + 1] = asked_to_be_best(opt.best_by, t.kind)
   for _, name in ipairs(names) do wanted[kinds[t.kind][name]] = name end
@@ -122,21 +118,22 @@ local function judge_scores(eval)
   end
 end
 
--- Errors of columns as the data has them, and of one column what is told of all; of several that have units of their own what is
--- told of all stays standardised.
-local function in_units(f)
-  for i, c in ipairs(units and f.columns or {}) do
+-- Errors of columns as the data has them, where they are learned divided by `std`, and of one column what is told of all; of several
+-- that have units of their own what is told of all stays standardised.
+local function in_units(f, std)
+  for i, c in ipairs(std and f.columns or {}) do
     for _, name in ipairs { "mae", "rmse", "bias" } do
-      c[name] = c[name] * units.std[i]
+      c[name] = c[name] * std[i]
       if #f.columns == 1 then f[name] = c[name] end
     end
   end
-  f.standardized = units and #f.columns > 1 or nil
+  f.standardized = std and #f.columns > 1 or nil
   return f
 end
 
--- Puts into the metrics of an evaluation what its counts come to: accuracy, iou, f1 ... What a script has put there stays.
-function measure.judge(eval)
+-- Puts into the metrics of an evaluation what its counts come to: accuracy, iou, f1 ... What a script has put there stays. std: what
+-- each column of numbers was divided by to be learned; nil: nothing.
+function measure.judge(eval, std)
   local own = {}
   for k, v in pairs(eval) do own[k] = v end
   local hits = measure.has_hits(eval)
@@ -153,7 +150,7 @@ function measure.judge(eval)
   end
   if type(eval.boundaries) == "table" then eval.boundary_f1 = figures.boundary(eval.boundaries).f1 end
   if type(eval.deviations) == "table" then
-    local f = in_units(figures.deviation(eval.deviations))
+    local f = in_units(figures.deviation(eval.deviations), std)
     eval.mae, eval.rmse, eval.bias, eval.r2, eval.columns = f.mae, f.rmse, f.bias, f.r2, f.columns
     eval.standardized = f.standardized
   end
@@ -220,7 +217,7 @@ function measure.name(name)
 end
 
 -- "validation mean IoU 0.8123": what a run is judged by, in a word; nil: no stage has counted anything.
-function measure.verdict(eval)
+function measure.verdict(eval, std)
   local hits = measure.has_hits(eval)
   local what = hits and "accuracy" or type(eval.counts) == "table" and "mean IoU" or type(eval.scores) == "table" and "mAP"
     or type(eval.deviations) == "table" and "RMSE"
@@ -229,7 +226,7 @@ function measure.verdict(eval)
   if hits then v = accuracy(eval)
   elseif what == "mean IoU" then v = mean_iou(eval.counts)
   elseif what == "mAP" then v = eval.map or figures.scores(eval.scores).map
-  else v = eval.rmse or in_units(figures.deviation(eval.deviations)).rmse end
+  else v = eval.rmse or in_units(figures.deviation(eval.deviations), std).rmse end
   if v ~= v then return ("validation: no labelled %s"):format(what == "mean IoU" and "pixels" or "samples") end
   return ("validation %s %.4f"):format(what, v)
 end

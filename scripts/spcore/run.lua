@@ -323,6 +323,13 @@ end
 
 local has_hits <const> = measure.has_hits
 
+-- What columns of numbers were divided by to be learned; nil: nothing.
+local function std_of(self)
+  local model = self.settings.model
+  local numbers = type(model) == "table" and model.numbers
+  return type(numbers) == "table" and numbers.std or nil
+end
+
 local rescue
 
 -- The file has no buffer. Where a line does not fit, what did of it goes.
@@ -399,11 +406,11 @@ function run:step(step, m)
   elseif type(counts) == "table" then add_counts(self, counts) end
   local eval = m.eval
   if type(eval) == "table" then
-    measure.judge(eval)
+    measure.judge(eval, std_of(self))
     self.iou, self.accuracy, self.other = eval.iou, eval.accuracy, { measure.other(eval) }
   end
   for _, more in pairs(type(m.evals) == "table" and m.evals or {}) do
-    if type(more) == "table" then measure.judge(more) end
+    if type(more) == "table" then measure.judge(more, std_of(self)) end
   end
   local line = {}
   for k, v in pairs(m) do
@@ -452,7 +459,7 @@ function run:evaluate(source)
   if self.eval_boundary and self.eval_boundary == self.total then return self.last_eval end
   local eval = self.graph:evaluate { data = source }
   if not eval then return end
-  measure.judge(eval)
+  measure.judge(eval, std_of(self))
   note_eval(self, self.graph:step() - 1, eval)
   if self.board then self.board:evaluation(self.graph:step() - 1, eval) end
   return eval
@@ -471,7 +478,7 @@ function run:verdict(eval)
   if type(eval) ~= "table" then
     core.fail(("run:verdict: what run:evaluate gives is wanted, got a %s"):format(type(eval)))
   end
-  return measure.verdict(eval)
+  return measure.verdict(eval, std_of(self))
     or core.fail "run:verdict: metrics of a graph with stage 'confusion' or 'accuracy' are wanted"
 end
 
