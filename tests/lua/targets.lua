@@ -79,6 +79,9 @@ t.eq(table.concat(require("spcore.json").decode(t.read(path "plain/settings.json
 t.ok(weights "plain" ~= weights "numbers")
 out = run((small:gsub("%-%-quiet ", "")) .. "--data set/numbers.csv --columns size --target numbers --out one")
 t.match(out, "size: learned as %(value %- 1[%d.]+%) / [%d.]+, its mean and deviation in training; %-%-no%-standardize: as it is\n")
+local one, std = require("spcore.json").decode(t.read(path "one/summary.json")).evaluation
+std = require("spcore.json").decode(t.read(path "one/settings.json")).model.numbers.std[1]
+t.ok(std > 1.5 and math.abs(one.rmse / (std * math.sqrt(one.loss)) - 1) < 1e-6, "errors are in units of the data")
 t.match(out, "report and TensorBoard have no samples: they are drawn for images of one class each %(%-%-pictures 0%)\n")
 
 -- ---- a run that goes on: with the same bits, and not with other numbers ----
