@@ -415,5 +415,14 @@ asks("numbers_twice", "a file with two numbers", rows("file,age", ["1.5", "2", "
 asks("numbers_no_columns", "no column of numbers", rows("file,a,b", ["x,y"] * 4), "no column 'label'; for target = \"numbers\"", options="--target numbers")
 
 
+
+@case
+def nothing(c):
+    """files without a row, or of line breaks alone"""
+    for text in ["", "\n\n\n", "\ufeff"]:
+        c.write("d.csv", text)
+        c.run("data d.csv", 1, says="d.csv is empty; a row for each image is wanted")
+
+
 if __name__ == "__main__":
     main()

@@ -235,7 +235,7 @@ START_TEST(test_csv_refused) {
   } bad[] = {
       {"a;b\nin/a.txt;x\n", "labels.csv line 1: no column 'file'; for target = \"class\" the first line names "},
       {"file,mask\n", "labels.csv line 1: no column 'label'; for target = \"class\""},
-      {"", "labels.csv line 1: no column 'file'"},
+      {"", "labels.csv is empty; a row for each image"},
       {"file,label\n", "labels.csv has a header, but no rows; one for each image"},
       {"file,label\nin/a.png,x\nin/z.png,x\n", "line 3, column 1 (file): "},
       {"file,label\nin/a.png,x\nin/z.png,x\n", "csv/in/z.png: No such file or directory; files are looked for from "},
