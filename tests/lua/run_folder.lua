@@ -111,6 +111,31 @@ t.match(out, "^stopped: stopped after %d+ steps by a signal, done\n$")
 t.eq(sys.kind(dir.path .. "/stopped/weights.safetensors"), "file")
 t.ok(lines("stopped/metrics.jsonl") >= 21)
 
+-- the mean IoU of many classes takes time: of one step in twenty
+t.write(dir.path .. "/many.lua", [[
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local mul = g.toy_mul { g.toy_source { batch = 8 }.x }
+g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {} }
+local run <close> = sp.run { graph = g, opt = opt, steps = 40, every = 1 }
+local counts = {}
+for i = 1, 65 do
+  counts[i] = {}
+  for k = 1, 65 do counts[i][k] = i == k and 3 or 0 end
+end
+for step = 0, 39 do run:step(step, { time = 1.0 + step, n = 8, loss = 0.5, counts = counts }) end
+run:finish()
+]])
+code, out, err = t.spcore(dir.path, "run many.lua --quiet --device cpu --out twenty")
+t.eq(code .. err, "0")
+local with, step = {}, 0
+for line in t.read(dir.path .. "/twenty/metrics.jsonl"):gmatch "[^\n]+" do
+  if line:find '"iou":1,' then with[#with + 1] = step end
+  step = step + 1
+end
+t.eq(table.concat(with, " "), "19 39")
+
 -- nothing was labelled: words for it on the terminal, null in the file; a class that never occurs is in no mean
 t.write(dir.path .. "/unlabelled.lua", [[
 local sp = require "spcore"
