@@ -22,8 +22,11 @@ int sp_sampler_share(sp_sampler *s, uint32_t first, uint32_t parts, uint32_t wor
   if (s->drop_last && s->length < of_all(s)) {
     uint64_t most = s->length / world;
     char smaller[64] = "fewer shards";
-    if (most) snprintf(smaller, sizeof smaller, "`batch = %" PRIu64 "`%s", most, world > 1 ? " or less, fewer shards," : " or less");
-    return sp_fail(err, SP_E_RANGE, "%" PRIu64 " samples do not fill one batch of %" PRIu64 "%s: take %s, or `drop_last = false`",
+    if (most)
+      snprintf(smaller, sizeof smaller, "`batch = %" PRIu64 "`%s", most,
+               world > 1 ? " or less, fewer shards," : " or less");
+    return sp_fail(err, SP_E_RANGE,
+                   "%" PRIu64 " samples do not fill one batch of %" PRIu64 "%s: take %s, or `drop_last = false`",
                    s->length, of_all(s), world > 1 ? " in all shards" : "", smaller);
   }
   s->steps = (s->drop_last ? s->length / of_all(s) : (s->length + of_all(s) - 1) / of_all(s)) * parts;

@@ -15,9 +15,10 @@ int im_jpeg_orientation(const uint8_t *p, size_t size);
 int im_png_orientation(const uint8_t *p, size_t size);
 int im_webp_orientation(const uint8_t *p, size_t size);
 
-/* What d->file holds, as RGB, not turned; px NULL: the header alone. im_png with `labels`: as im_labels. im_tiff sets
- * d->orientation. im_png_numbers and im_tiff_numbers: as im_numbers, not turned; where a TIFF has
- * other colours than RGB out->channels is 0, and nothing is read. Damage that changes no pixel goes to d->note. SP_E_UNSUPPORTED: the build has no library for it. */
+/* What d->file holds, as RGB, not turned; px NULL: the header alone. im_png with `labels`: as im_labels. im_tiff
+ * sets d->orientation. im_png_numbers and im_tiff_numbers: as im_numbers, not turned; where a TIFF has other
+ * colours than RGB out->channels is 0, and nothing is read. Damage that changes no pixel goes to d->note.
+ * SP_E_UNSUPPORTED: the build has no library for it. */
 int im_jpeg(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_png(im_decoder *d, int64_t max_pixels, im_buf *px, int labels, int *w, int *h);
 int im_bmp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);

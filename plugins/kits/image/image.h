@@ -52,10 +52,11 @@ void *im_room(im_decoder *d, size_t bytes);
  * each channel. */
 void *im_room_raw(im_decoder *d, struct im_raw raw);
 
-/* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The header's size is checked against max_pixels before
- * anything is allocated. im_rgb: h rows of w RGB triples; grey becomes RGB, so does CMYK, without colour profiles;
- * alpha is dropped, 16 bits become 8 (the high byte; of TIFF rounded). im_labels: one byte a pixel, the palette index or grey value as
- * it is in the file. Both are turned as EXIF says. im_size: the header alone; the size that im_rgb would give. */
+/* Decodes what im_load took: JPEG, PNG, and where the build has the libraries WebP and TIFF, told by content. The
+ * header's size is checked against max_pixels before anything is allocated. im_rgb: h rows of w RGB triples; grey
+ * becomes RGB, so does CMYK, without colour profiles; alpha is dropped, 16 bits become 8 (the high byte; of TIFF
+ * rounded). im_labels: one byte a pixel, the palette index or grey value as it is in the file. Both are turned as
+ * EXIF says. im_size: the header alone; the size that im_rgb would give. */
 int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_size(im_decoder *d, int *w, int *h);
@@ -65,8 +66,8 @@ typedef struct im_pixels {
   int w, h, channels, type;
   int colour; /* the first three are red, green and blue */
 } im_pixels;
-/* Numbers and indices as they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB, become RGB bytes. Turned as
- * EXIF says. */
+/* Numbers and indices as they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB,
+ * become RGB bytes. Turned as EXIF says. */
 int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
 /* "uint16", for words; bytes of one. These functions can't fail. */
 const char *im_type_name(int type);

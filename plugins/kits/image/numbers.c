@@ -13,17 +13,9 @@ enum { MOST_CHANNELS = 1024 };
 static const struct {
   const char *name;
   uint8_t bytes;
-} types[] = {[IM_U8] = {"uint8", 1},
-             [IM_I8] = {"int8", 1},
-             [IM_U16] = {"uint16", 2},
-             [IM_I16] = {"int16", 2},
-             [IM_U32] = {"uint32", 4},
-             [IM_I32] = {"int32", 4},
-             [IM_U64] = {"uint64", 8},
-             [IM_I64] = {"int64", 8},
-             [IM_F16] = {"float16", 2},
-             [IM_F32] = {"float32", 4},
-             [IM_F64] = {"float64", 8}};
+} types[] = {[IM_U8] = {"uint8", 1},    [IM_I8] = {"int8", 1},     [IM_U16] = {"uint16", 2}, [IM_I16] = {"int16", 2},
+             [IM_U32] = {"uint32", 4},  [IM_I32] = {"int32", 4},   [IM_U64] = {"uint64", 8}, [IM_I64] = {"int64", 8},
+             [IM_F16] = {"float16", 2}, [IM_F32] = {"float32", 4}, [IM_F64] = {"float64", 8}};
 
 const char *im_type_name(int type) { return types[type].name; }
 size_t im_type_bytes(int type) { return types[type].bytes; }

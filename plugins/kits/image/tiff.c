@@ -128,8 +128,8 @@ static void leave_alone(TIFF *tif) {
 static void note_lost(job *j, TIFF *tif) {
   uint16_t n = 0, *kinds = NULL;
   int shown = j->photometric == PHOTOMETRIC_RGB || j->photometric == PHOTOMETRIC_YCBCR ? 3
-              : j->photometric == PHOTOMETRIC_SEPARATED                               ? 4
-                                                                                      : 1;
+              : j->photometric == PHOTOMETRIC_SEPARATED                                ? 4
+                                                                                       : 1;
   TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &n, &kinds);
   int alpha = n && (kinds[0] == EXTRASAMPLE_ASSOCALPHA || kinds[0] == EXTRASAMPLE_UNASSALPHA);
   if (j->samples > shown + alpha)

@@ -18,8 +18,9 @@ typedef struct tar_unpacked {
   char dir[1024]; /* where to: $TMPDIR, or /var/tmp */
 } tar_unpacked;
 
-/* Opens a tar file, and unpacks it where it is compressed, which its first bytes say, and no file that is open shares
- * what was unpacked of it. Counts that in `unpacked`. name: what words call it, as it may come from elsewhere; NULL: by its path. SP_E_UNSUPPORTED: the build has no libarchive. */
+/* Opens a tar file, and unpacks it where it is compressed, which its first bytes say, and no file that is open
+ * shares what was unpacked of it. Counts that in `unpacked`. name: what words call it, as it may come from
+ * elsewhere; NULL: by its path. SP_E_UNSUPPORTED: the build has no libarchive. */
 int tar_open(sp_ctx *ctx, const char *path, const char *name, tar_unpacked *unpacked, tar_file **out);
 void tar_close(tar_file *t);
 

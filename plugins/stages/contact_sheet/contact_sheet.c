@@ -80,7 +80,8 @@ static int contact_sheet_create(sp_ctx *ctx, const void *params, void **out) {
   int rc = check_file(ctx, p->file);
   if (rc) return rc;
   if (p->cells.n && p->cells.n != (uint64_t)(p->rows * p->columns))
-    return ctx->host->fail(ctx, SP_E_INVALID, "cells has %" PRIu64 " numbers, but %" PRId64 " rows of %" PRId64 " have %" PRId64,
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "cells has %" PRIu64 " numbers, but %" PRId64 " rows of %" PRId64 " have %" PRId64,
                            (uint64_t)p->cells.n, p->rows, p->columns, p->rows * p->columns);
   cs_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the contact sheet");
@@ -357,7 +358,8 @@ static const sp_param contact_sheet_params[] = {
      .imin = -1,
      .imax = INT32_MAX,
      .max_n = MAX_CELLS * 8,
-     .doc = "the sample of each cell, row by row, -1: the cell stays empty; then columns are no epochs, and names those of rows"},
+     .doc = "the sample of each cell, row by row, -1: the cell stays empty; then columns are no epochs, and names "
+            "those of rows"},
     {.name = "cell_names",
      .type = SP_PARAM_LIST,
      AT(cell_names),
@@ -370,7 +372,8 @@ static const sp_param contact_sheet_params[] = {
      .def = 0.0,
      .min = 0.0,
      .max = 1.0,
-     .doc = "how much of a picture the colours of its mask cover; 0: masks are shown beside pictures. 255 covers nothing"},
+     .doc =
+         "how much of a picture the colours of its mask cover; 0: masks are shown beside pictures. 255 covers nothing"},
     {.name = "title", .type = SP_PARAM_STRING, AT(title), .doc = "lines above all; the first one is a heading"},
     {.name = "captions",
      .type = SP_PARAM_LIST,

@@ -218,7 +218,8 @@ void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int colum
   box(c, x, y, k->cell_w, l->row_h - ROW_GAP, paper);
   if (image) {
     int last = image->spec.order == SP_CHANNELS_LAST;
-    cs_pixels p = {(const uint8_t *)image->data + (size_t)n * pixels * channels, last ? channels : 1,
+    cs_pixels p = {(const uint8_t *)image->data + (size_t)n * pixels * channels,
+                   last ? channels : 1,
                    channels == 1 ? 0
                    : last        ? 1
                                  : pixels,

@@ -34,7 +34,7 @@ typedef struct ir_self {
   ir_worker *workers;
   im_work work;
   ir_pictures pictures; /* that windows are cut from */
-  int noted, lost;      /* atomic: a damaged file that was read all the same, and one that has more bits or channels than are
+  int noted, lost; /* atomic: a damaged file that was read all the same, and one that has more bits or channels than are
                          * read, are named already */
 } ir_self;
 
@@ -236,32 +236,33 @@ static const char *const decode_choices[] = {"full", "scaled", NULL};
 
 #define OFFSET(member) offsetof(ir_params, member)
 #define AT(member) .offset = OFFSET(member)
-static const sp_param params[] = {IM_SIZE_ROW(OFFSET(size), "height and width that images are resized to; one "
-                                                            "number: square"),
-                                  IM_RESIZE_ROW(OFFSET(fit.how), "how images of another shape than size are fitted, "
-                                                                 "as the reader does it"),
-                                  IM_SHORTER_ROW(OFFSET(fit.shorter), "as the reader has it"),
-                                  IM_INTERPOLATION_ROW(OFFSET(fit.interpolation), "as the reader has it"),
-                                  IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
-                                  IM_ORIENT_ROW(OFFSET(orient), "images are turned upright as their EXIF orientation "
-                                                                "says; false: as stored"),
-                                  {.name = "decode",
-                                   .type = SP_PARAM_CHOICE,
-                                   AT(decode),
-                                   .choices = decode_choices,
-                                   .doc = "scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides "
-                                          "where they are not below size: faster, other bits"},
-                                  IM_WORKERS_ROW(OFFSET(workers), "threads that decode one batch"),
-                                  IM_MAX_PIXELS_ROW(OFFSET(max_pixels), "an image whose header says more is refused"),
-                                  {.name = "max_bytes",
-                                   .type = SP_PARAM_INT,
-                                   AT(max_bytes),
-                                   .idef = 64 << 20,
-                                   .imin = 1,
-                                   .imax = 1 << 30,
-                                   .unit = "bytes",
-                                   .doc = "a request of more is refused"},
-                                  {.name = NULL}};
+static const sp_param params[] = {
+    IM_SIZE_ROW(OFFSET(size), "height and width that images are resized to; one "
+                              "number: square"),
+    IM_RESIZE_ROW(OFFSET(fit.how), "how images of another shape than size are fitted, "
+                                   "as the reader does it"),
+    IM_SHORTER_ROW(OFFSET(fit.shorter), "as the reader has it"),
+    IM_INTERPOLATION_ROW(OFFSET(fit.interpolation), "as the reader has it"),
+    IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
+    IM_ORIENT_ROW(OFFSET(orient), "images are turned upright as their EXIF orientation "
+                                  "says; false: as stored"),
+    {.name = "decode",
+     .type = SP_PARAM_CHOICE,
+     AT(decode),
+     .choices = decode_choices,
+     .doc = "scaled: a JPEG is decoded at a half, a quarter or an eighth of its sides "
+            "where they are not below size: faster, other bits"},
+    IM_WORKERS_ROW(OFFSET(workers), "threads that decode one batch"),
+    IM_MAX_PIXELS_ROW(OFFSET(max_pixels), "an image whose header says more is refused"),
+    {.name = "max_bytes",
+     .type = SP_PARAM_INT,
+     AT(max_bytes),
+     .idef = 64 << 20,
+     .imin = 1,
+     .imax = 1 << 30,
+     .unit = "bytes",
+     .doc = "a request of more is refused"},
+    {.name = NULL}};
 
 static const sp_stage_type image_requests_type = {
     .size = sizeof(sp_stage_type),

@@ -129,8 +129,8 @@ static int add_colour(job *j, uint32_t colour, int label) {
   if (!added)
     return j->ctx->host->fail(j->ctx, SP_E_DATA, "%s line %d: the colour #%06x has a class already; each has its own",
                               j->path, j->line, (unsigned)colour);
-  return j->ctx->host->fail(j->ctx, SP_E_RANGE, "%s line %d: more than %d colours, or no memory for them", j->path, j->line,
-                            RD_MAX_COLOURS);
+  return j->ctx->host->fail(j->ctx, SP_E_RANGE, "%s line %d: more than %d colours, or no memory for them", j->path,
+                            j->line, RD_MAX_COLOURS);
 }
 
 /* One line that is not blank. The name goes to *to, behind a line break where it is not the first. */
@@ -178,8 +178,9 @@ static int read_text(sp_ctx *ctx, const char *path, char **text) {
   size_t wrong = text_wrong(file.p, file.n);
   for (size_t i = 0; i < wrong; i++) line += file.p[i] == '\n';
   if (wrong < file.n) {
-    rc = ctx->host->fail(ctx, SP_E_DATA, "%s line %d: the byte 0x%02x is no UTF-8, of Latin-1 perhaps; save it as UTF-8", path,
-                         line, (unsigned)(unsigned char)file.p[wrong]);
+    rc =
+        ctx->host->fail(ctx, SP_E_DATA, "%s line %d: the byte 0x%02x is no UTF-8, of Latin-1 perhaps; save it as UTF-8",
+                        path, line, (unsigned)(unsigned char)file.p[wrong]);
     text_free(&file);
     return rc;
   }
@@ -254,10 +255,11 @@ int rd_settle_masks(sp_ctx *ctx, rd_self *self, const char *dir, const char *usu
   if (!rc) rc = rd_read_values(ctx, self, &f);
   char a[256], b[256];
   if (!rc && f.names && !usual && rd_find_alike(f.names, a, b))
-    ctx->host->log(ctx, SP_LOG_INFO,
-                   "%s/classes.txt: the classes %s and %s differ by case, blanks or accents alone; if they are one, give their "
-                   "values to one, with mask_values",
-                   dir, a, b);
+    ctx->host->log(
+        ctx, SP_LOG_INFO,
+        "%s/classes.txt: the classes %s and %s differ by case, blanks or accents alone; if they are one, give their "
+        "values to one, with mask_values",
+        dir, a, b);
   self->class_names = f.names;
   self->palette = f.palette;
   if (!rc) rc = check_number(ctx, self, dir, &f);

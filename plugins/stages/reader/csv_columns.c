@@ -406,7 +406,8 @@ static int read_names(rd_csv *j) {
   int64_t line = c->next_line;
   int rc = rd_csv_next(c);
   if (rc) return rc;
-  if (!c->n) return rd_csv_fail(j, SP_E_DATA, "%s is empty; a row for each image is wanted, below names of columns", c->path);
+  if (!c->n)
+    return rd_csv_fail(j, SP_E_DATA, "%s is empty; a row for each image is wanted, below names of columns", c->path);
   int how = j->l->p->csv.header;
   j->headless = c->n && (how == RD_HEADER_NO || (how == RD_HEADER_AUTO && is_data(j)));
   if ((rc = j->headless ? number_columns(j) : keep_fields(j, &j->names))) return rc;

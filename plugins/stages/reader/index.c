@@ -19,7 +19,8 @@
 typedef struct head {
   uint64_t magic, sum; /* of all that follows */
   uint32_t sample_size, source_size, stamp_size, left_size;
-  uint64_t id_size, names_size, n_bytes, n_sources, n_samples, n_stamps, n_cells; /* sizes with their 0; 0: there is none */
+  uint64_t id_size, names_size, n_bytes, n_sources, n_samples, n_stamps,
+      n_cells; /* sizes with their 0; 0: there is none */
   uint64_t ends[2], roots[2], home, notes;
   int64_t classes;
   int32_t n_parts, gives, target, reserved;

@@ -229,9 +229,11 @@ static int check_path(sp_ctx *ctx, const char *name, const char *path) {
   struct stat st;
   if (rd_names_shards(path) || rd_lists_shards(path)) return SP_OK;
   if (fetch_is_address(path))
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "%s: of addresses tar files are read, such as https://host/data/train-{000000..000015}.tar, or a text "
-                           "file that lists them; spcore_import.py makes tar files", path);
+    return ctx->host->fail(
+        ctx, SP_E_INVALID,
+        "%s: of addresses tar files are read, such as https://host/data/train-{000000..000015}.tar, or a text "
+        "file that lists them; spcore_import.py makes tar files",
+        path);
   const char *why = stat(path, &st)                          ? strerror(errno)
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
                                                              : "neither a folder nor a .csv, .tsv or .txt file";

@@ -166,8 +166,8 @@ int rd_choose_parts(rd_listing *l, const char *const names[RD_PARTS], rd_chosen 
     return SP_OK;
   }
   out->part[1] = RD_TEST_PART;
-  rd_note(l, "there is no val/, so %s/ validates; `val_fraction = 0.1` takes a part of %s/ instead",
-          n[RD_TEST_PART], n[RD_TRAIN_PART]);
+  rd_note(l, "there is no val/, so %s/ validates; `val_fraction = 0.1` takes a part of %s/ instead", n[RD_TEST_PART],
+          n[RD_TRAIN_PART]);
   return SP_OK;
 }
 

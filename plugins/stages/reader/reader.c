@@ -80,7 +80,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
                            p->val_path);
   int made_up = !strcmp(p->path, rd_shapes.name) || !strcmp(p->path, rd_random.name) || p->files.n;
   if (p->target >= RD_TARGET_LABELS && made_up)
-    return ctx->host->fail(ctx, SP_E_INVALID, "target = \"%s\" goes with a path to a .csv file, not with a built-in set or files",
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "target = \"%s\" goes with a path to a .csv file, not with a built-in set or files",
                            rd_targets[p->target]);
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
@@ -131,7 +132,8 @@ static int check_names(sp_ctx *ctx, const rd_self *self) {
 /* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
  * made. */
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
-  int counted = self->table && self->gives & (RD_LABEL | RD_LABELS), figures = self->table && self->gives & (RD_LABELS | RD_NUMBERS);
+  int counted = self->table && self->gives & (RD_LABEL | RD_LABELS),
+      figures = self->table && self->gives & (RD_LABELS | RD_NUMBERS);
   if (counted && !(self->counts = rd_count_classes(self)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to count %" PRIu64 " samples", self->total);
   if (!self->p->files.n)
@@ -147,14 +149,20 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[7] = (sp_attr){.name = "digest", .value = self->table ? 2 : 0, .item = self->table ? rd_digest : NULL};
   self->attrs[8] =
       (sp_attr){.name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
-  self->attrs[10] = (sp_attr){.name = "labels", .value = self->table && self->gives & RD_MASK ? RD_LABELS_CHECKED * (self->tally ? 3 : 1) : 0};
+  self->attrs[10] = (sp_attr){
+      .name = "labels", .value = self->table && self->gives & RD_MASK ? RD_LABELS_CHECKED * (self->tally ? 3 : 1) : 0};
   if (self->attrs[10].value > 0) self->attrs[10].item = rd_label_item;
   int looked = self->table && !self->p->files.n, checked = looked && self->p->check;
-  self->attrs[11] = (sp_attr){.name = "sizes", .value = looked ? (double)self->length : 0, .item = looked ? rd_size_item : NULL};
-  self->attrs[12] =
-      (sp_attr){.name = "classes_of", .value = checked ? (double)self->length : 0, .item = checked ? rd_class_item : NULL};
-  self->attrs[13] = (sp_attr){.name = "duplicates", .value = checked ? RD_TWINS : 0, .item = checked ? rd_twin_item : NULL};
-  self->attrs[14] = (sp_attr){.name = "figures", .value = !figures ? 0 : self->gives & RD_NUMBERS ? (double)self->classes : 1};
+  self->attrs[11] =
+      (sp_attr){.name = "sizes", .value = looked ? (double)self->length : 0, .item = looked ? rd_size_item : NULL};
+  self->attrs[12] = (sp_attr){
+      .name = "classes_of", .value = checked ? (double)self->length : 0, .item = checked ? rd_class_item : NULL};
+  self->attrs[13] =
+      (sp_attr){.name = "duplicates", .value = checked ? RD_TWINS : 0, .item = checked ? rd_twin_item : NULL};
+  self->attrs[14] = (sp_attr){.name = "figures",
+                              .value = !figures                   ? 0
+                                       : self->gives & RD_NUMBERS ? (double)self->classes
+                                                                  : 1};
   if (figures) self->attrs[14].item = rd_figure_item;
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
@@ -189,7 +197,8 @@ static int copy_params(sp_ctx *ctx, rd_self *self, const rd_params *params) {
     p->val_path = self->bare[1];
   }
   if (*p->cache_size && !read_bytes(p->cache_size, &p->cache_bytes))
-    return ctx->host->fail(ctx, SP_E_INVALID, "cache_size = \"%s\": a number of bytes is expected, or such as 20G", p->cache_size);
+    return ctx->host->fail(ctx, SP_E_INVALID, "cache_size = \"%s\": a number of bytes is expected, or such as 20G",
+                           p->cache_size);
   return SP_OK;
 }
 
@@ -387,8 +396,16 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   const sp_tensor *image = io->out[0].t, *mask = io->out[1].t, *label = io->out[2].t;
-  rd_batch b = {ctx, self, io->ids, image->data, mask->data, label->data, io->out[3].t[0].data,
-                label->spec.dtype == SP_F32 ? label->spec.shape[1] : 0, label->spec.dtype == SP_I32, 0};
+  rd_batch b = {ctx,
+                self,
+                io->ids,
+                image->data,
+                mask->data,
+                label->data,
+                io->out[3].t[0].data,
+                label->spec.dtype == SP_F32 ? label->spec.shape[1] : 0,
+                label->spec.dtype == SP_I32,
+                0};
   int rc = im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
   rd_tell_remarks(ctx, self);
   if (!rc && b.mask && self->gives & RD_MASK && !b.labelled) warn_of_void(&b);
@@ -412,7 +429,8 @@ static const sp_port reader_outputs[] = {
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_F32),
      .ndim = -1,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label; with target labels N x C "
+     .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label; with target "
+            "labels N x C "
             "of 0 and 1, with target numbers N x K"},
     {.name = "origin",
      .dtypes = SP_DT(SP_I32),
@@ -441,8 +459,10 @@ static const sp_param reader_params[] = {
      AT(path),
      .doc =
          "folder with images/ and masks/ (same stem, masks PNG, TIFF or .npy), folder with a subfolder of images for "
-         "each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row for each "
-         "image, tar files, a pattern or a .txt list of them, also at HTTP(S) addresses, .npy files, or a built-in set: shapes, "
+         "each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row "
+         "for each "
+         "image, tar files, a pattern or a .txt list of them, also at HTTP(S) addresses, .npy files, or a built-in "
+         "set: shapes, "
          "random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
@@ -491,7 +511,8 @@ static const sp_param reader_params[] = {
      AT(folders),
      .idef = RD_FOLDERS_AUTO,
      .choices = folders_choices,
-     .doc = "what subfolders called train, valid, test and the like are: auto: parts of the data, an error where they could "
+     .doc = "what subfolders called train, valid, test and the like are: auto: parts of the data, an error where they "
+            "could "
             "be classes too; parts: parts, and other folders are left out; classes: classes like any other"},
     {.name = "folds",
      .type = SP_PARAM_INT,
@@ -514,8 +535,10 @@ static const sp_param reader_params[] = {
      .idef = 0,
      .imin = 0,
      .imax = INT32_MAX,
-     .doc = "at most so many samples, before the split, for a quick try: the first of an order that depends on the names "
-            "alone, each class by its share; of data that says itself what is for validation so many of each part; 0: all"},
+     .doc =
+         "at most so many samples, before the split, for a quick try: the first of an order that depends on the names "
+         "alone, each class by its share; of data that says itself what is for validation so many of each part; 0: "
+         "all"},
     {.name = "mask_name",
      .type = SP_PARAM_STRING,
      AT(mask_name),
@@ -524,8 +547,10 @@ static const sp_param reader_params[] = {
     {.name = "mask_values",
      .type = SP_PARAM_STRING,
      AT(mask_values),
-     .doc = "which class a value of the masks is, as \"0=bg,255=fg\", with ranges (0-127=bg), colours (#ff0000=fg), and "
-            "ignore for no label; /1000 in front divides values from 1000 on, class * 1000 + k; without classes.txt it names the classes, in this order"},
+     .doc =
+         "which class a value of the masks is, as \"0=bg,255=fg\", with ranges (0-127=bg), colours (#ff0000=fg), and "
+         "ignore for no label; /1000 in front divides values from 1000 on, class * 1000 + k; without classes.txt it "
+         "names the classes, in this order"},
     {.name = "samples",
      .type = SP_PARAM_INT,
      AT(samples),
@@ -564,15 +589,18 @@ static const sp_param reader_params[] = {
     {.name = "cache_dir",
      .type = SP_PARAM_STRING,
      AT(cache_dir),
-     .doc = "folder for what is fetched from addresses; not given: shards/ in $SPCORE_CACHE, else ~/.cache/spcore/shards"},
+     .doc =
+         "folder for what is fetched from addresses; not given: shards/ in $SPCORE_CACHE, else ~/.cache/spcore/shards"},
     {.name = "cache_size",
      .type = SP_PARAM_STRING,
      AT(cache_size),
-     .doc = "bytes of that folder, such as \"20G\": what was used longest ago and nobody reads is deleted; not given: any"},
+     .doc = "bytes of that folder, such as \"20G\": what was used longest ago and nobody reads is deleted; not given: "
+            "any"},
     {.name = "data_checksums",
      .type = SP_PARAM_STRING,
      AT(data_checksums),
-     .doc = "file with the SHA-256 of each shard at an address, as sha256sum prints it; not given: SHARD.sha256 at the server"},
+     .doc = "file with the SHA-256 of each shard at an address, as sha256sum prints it; not given: SHARD.sha256 at the "
+            "server"},
     {.name = "fetch_tries",
      .type = SP_PARAM_INT,
      AT(fetch_tries),

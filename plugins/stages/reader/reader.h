@@ -89,9 +89,9 @@ typedef struct rd_tally {
   uint64_t n, pixels[256], masks[256]; /* n: masks; masks: those that have it */
 } rd_tally;
 
-/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. They are NULL where nobody reads
- * them, mask also where the kind has none; label is always there, and stays as it is where the kind has none. values: of RD_LABELS and
- * RD_NUMBERS, a number for each class or column. */
+/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. They are NULL where nobody
+ * reads them, mask also where the kind has none; label is always there, and stays as it is where the kind has none.
+ * values: of RD_LABELS and RD_NUMBERS, a number for each class or column. */
 typedef struct rd_out {
   uint8_t *image, *mask;
   int32_t *label;

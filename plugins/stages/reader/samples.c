@@ -15,7 +15,8 @@ static int check_scale(sp_ctx *ctx, const rd_self *self) {
   const sp_floats *both[] = {&self->p->csv.mean, &self->p->csv.std};
   for (int k = 0; k < 2; k++)
     if (both[k]->n > 1 && self->gives & RD_NUMBERS && both[k]->n != self->classes)
-      return ctx->host->fail(ctx, SP_E_INVALID, "%s has %d numbers, but %s has %d columns of numbers: one, or one for each",
+      return ctx->host->fail(ctx, SP_E_INVALID,
+                             "%s has %d numbers, but %s has %d columns of numbers: one, or one for each",
                              k ? "std" : "mean", (int)both[k]->n, self->p->path, (int)self->classes);
   return SP_OK;
 }
@@ -46,7 +47,8 @@ char *rd_count_classes(const rd_self *self) {
   for (uint64_t i = 0; n && i < self->length; i++) {
     const rd_sample *s = &self->table->samples[self->list[i]];
     if (self->gives & RD_LABEL) n[s->label]++;
-    else for (uint32_t k = 0; k < s->cells.n; k++) n[self->table->cells[s->cells.at + k]]++;
+    else
+      for (uint32_t k = 0; k < s->cells.n; k++) n[self->table->cells[s->cells.at + k]]++;
   }
   for (size_t c = 0; n && text && c < classes; c++) p += sprintf(p, "%s%" PRIu32, c ? " " : "", n[c]);
   if (text) *p = 0;
@@ -85,7 +87,8 @@ int rd_figure_item(const void *arg, uint64_t column, char *to, size_t size) {
     most = v > most ? v : most;
   }
   double mean = n > 0 ? sum / n : 0;
-  for (uint64_t i = 0; i < self->length; i++) squares += (number_of(self, i, column) - mean) * (number_of(self, i, column) - mean);
+  for (uint64_t i = 0; i < self->length; i++)
+    squares += (number_of(self, i, column) - mean) * (number_of(self, i, column) - mean);
   return snprintf(to, size, "%.17g %.17g %.17g %.17g", least, most, mean, n > 0 ? sqrt(squares / n) : 0);
 }
 
@@ -132,16 +135,22 @@ static void remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref) {
 
 /* A camera's note turns the image, and whoever drew its mask may have seen it turned or not: both have one size. */
 static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, int way, int iw, int ih) {
-  static const char *const ways[] = {"mirrored", "turned by 180 degrees", "mirrored upside down", "mirrored and turned",
-                                     "turned by 90 degrees", "mirrored and turned", "turned by 90 degrees"};
+  static const char *const ways[] = {"mirrored",
+                                     "turned by 180 degrees",
+                                     "mirrored upside down",
+                                     "mirrored and turned",
+                                     "turned by 90 degrees",
+                                     "mirrored and turned",
+                                     "turned by 90 degrees"};
   char image[360], mask[360];
   if (!self->p->orient || way == 1 || w->decoder.orientation != 1 || (way >= 5 && iw != ih)) return;
   rd_name(self->table, &s->image, image, sizeof image);
   rd_name(self->table, &s->mask, mask, sizeof mask);
-  rd_remark(w, RD_TURNED,
-            "%s is %s as its EXIF orientation says, its mask %s has none and stays as it is: if masks were drawn on images "
-            "that were not turned, give `orient = false`",
-            image, ways[way - 2], mask);
+  rd_remark(
+      w, RD_TURNED,
+      "%s is %s as its EXIF orientation says, its mask %s has none and stays as it is: if masks were drawn on images "
+      "that were not turned, give `orient = false`",
+      image, ways[way - 2], mask);
 }
 
 /* The size that the image had goes to *iw and *ih, what its pixels are to *print; out NULL: that is all that is wanted. */
@@ -178,8 +187,9 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   remark_turn(self, w, s, way, iw, ih);
   if ((rc = rd_check_labels(self, w, &s->mask, mw, mh))) return rc;
-  if (self->tally) rd_tally_mask(&self->tally[rd_part_of(self, (uint64_t)(s - self->table->samples))], w->mask.p,
-                                 (size_t)mw * (size_t)mh);
+  if (self->tally)
+    rd_tally_mask(&self->tally[rd_part_of(self, (uint64_t)(s - self->table->samples))], w->mask.p,
+                  (size_t)mw * (size_t)mh);
   im_fit_labels(&self->p->fit, w->mask.p, mw, mh, out, self->w, self->h);
   return SP_OK;
 }

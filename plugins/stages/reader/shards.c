@@ -17,8 +17,8 @@
 #include "table.h"
 #include "words.h"
 
-#define MOST_LABEL 256     /* bytes of KEY.cls */
-#define MOST_NAME 4000     /* bytes of a member's name */
+#define MOST_LABEL 256 /* bytes of KEY.cls */
+#define MOST_NAME 4000 /* bytes of a member's name */
 
 enum { IMAGE, LABEL, MASK, OTHER }; /* kinds of members */
 
@@ -38,7 +38,9 @@ static int shard_name(const rd_table *t, const rd_ref *ref, char *to, size_t siz
 
 static int shard_open(sp_ctx *ctx, const rd_table *t, rd_source *s) {
   tar_unpacked unpacked = {0};
-  return s->data ? SP_OK : tar_open(ctx, t->bytes + (s->file ? s->file : s->path), t->bytes + s->path, &unpacked, (tar_file **)&s->data);
+  return s->data ? SP_OK
+                 : tar_open(ctx, t->bytes + (s->file ? s->file : s->path), t->bytes + s->path, &unpacked,
+                            (tar_file **)&s->data);
 }
 
 static void shard_close(rd_source *s) { tar_close(s->data); }

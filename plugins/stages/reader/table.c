@@ -50,7 +50,8 @@ int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, siz
 }
 
 int rd_no_memory(rd_listing *l) {
-  return l->ctx ? l->ctx->host->fail(l->ctx, SP_E_NOMEM, "no memory for the names in folder %s", l->p->path) : SP_E_NOMEM;
+  return l->ctx ? l->ctx->host->fail(l->ctx, SP_E_NOMEM, "no memory for the names in folder %s", l->p->path)
+                : SP_E_NOMEM;
 }
 
 void rd_table_free(rd_table *t) {
