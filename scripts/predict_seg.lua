@@ -39,10 +39,12 @@ end
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 local logits = predict.segment(g, data.image, model, weights)
 local names = predict.class_names(model, model.classes or model.decoder.classes)
+local read = model.read or {}
 local files = g.image_writer {
   image = data.image, logits = logits, dir = dir.path, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
-  legend = table.concat(names, "\n"), background = background, restore = true,
+  legend = table.concat(names, "\n"), background = background, restore = true, dtype = read.dtype,
+  channels = read.channels, range = read.range, nodata = read.nodata, nodata_fill = read.nodata_fill,
 }
 g:results { files.size, files.pixels }
 

@@ -6,6 +6,7 @@ local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
+local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
 local progress = require "spcore.progress"
 local first_weights = (require "spcore.checkpoint").first_weights
@@ -40,6 +41,8 @@ local opt = sp.args({
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   encoder = { "", "weights that the encoder begins with", value = "FILE" },
   grey = { false, "images have one channel, their brightness" },
+  mean = numbers.options.mean,
+  std = numbers.options.std,
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
@@ -65,7 +68,7 @@ end
 
 backbone.check(opt, {
   only = { weights = "", variant = "", probe = false, cache = "off" },
-  no = { encoder = "", width = 8, levels = 3, reference = false, grey = false },
+  no = { encoder = "", width = 8, levels = 3, reference = false },
   frozen = opt.probe, instead = "train it as well, without --probe",
 })
 if opt.cache ~= "off" and not (opt.probe and opt.augment == "none") then
@@ -78,6 +81,7 @@ if opt.reference and not plain then
 end
 
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
+numbers.check(opt)
 local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, target = { "auto", "learns classes" },
   standardize = { true, "learns classes" }, val = { "", "has no validation" },
@@ -161,7 +165,7 @@ local function augmented(g, image, steps_of)
   local cpu = on_cpu(g)
   local x = image
   if steps_of then x = steps_of:add(g, x, nil, { on_cpu = cpu }) end
-  if x.shape[3] ~= size or x.shape[4] ~= size then x = g.resize { x, size = size, on_cpu = cpu }.images end
+  if x.shape[3] ~= size or x.shape[4] ~= size then x = g.resize { x, size = size, on_cpu = cpu }.images[1] end
   return x, cpu
 end
 
@@ -169,7 +173,7 @@ end
 local function small(g, image, model, steps_of)
   local x, cpu = augmented(g, image, steps_of)
   local enc = g.encoder {
-    g.normalize { x, scale = true, mean = 0.5, std = 0.25, on_cpu = cpu }.images, model = "unet", width = opt.width,
+    numbers.normalize(g, x, model, { mean = 0.5, std = 0.25 }, cpu), model = "unet", width = opt.width,
     levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder),
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
@@ -193,7 +197,7 @@ local function train(g)
   local steps_of = place ~= "none" and chain.read(chain_file or "chains/cls.lua", seen) or nil
   local cropped = steps_of and steps_of:window()
   local model = {
-    size = size, crop = cropped, read = known and backbone.reading(known, size, cropped) or opt.grey and { grey = true } or nil,
+    size = size, crop = cropped, read = known and backbone.reading(known, size, cropped) or nil,
   }
   local function source(split, other, target) -- in the other graph: of one sample a step
     local scale = model.numbers or {}
@@ -211,6 +215,7 @@ local function train(g)
   if model.target == "numbers" then
     model.numbers = targets.scale(opt, function(other) return source("train", other) end)
   elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end
+  numbers.plan(opt, model, function(other) return source("train", other) end, known)
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil

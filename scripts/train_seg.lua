@@ -5,6 +5,7 @@ local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
+local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
 local first_weights = (require "spcore.checkpoint").first_weights
 local words = require "spcore.words"
@@ -38,6 +39,8 @@ local opt = sp.args({
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
   grey = { false, "images have one channel, their brightness" },
+  mean = numbers.options.mean,
+  std = numbers.options.std,
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
@@ -67,7 +70,7 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
 end
 backbone.check(opt, {
   only = { weights = "", variant = "", model = "unet", output_stride = 0 },
-  no = { encoder = "", width = 8, levels = 3, reference = false, grey = false },
+  no = { encoder = "", width = 8, levels = 3, reference = false },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
 if opt.cache ~= "off" and opt.train_encoder then
@@ -84,6 +87,7 @@ if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dro
 end
 
 if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
+numbers.check(opt)
 local idle = { -- with --reference, and why
   augment = { "none", "has none" },
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
@@ -94,8 +98,9 @@ local idle = { -- with --reference, and why
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
 end
-if opt.grey and not opt.train_encoder and opt.encoder == "" then
-  sp.usage "--grey: the shipped encoder reads colours; train one (--train-encoder)"
+local other = opt.grey and "--grey" or opt.channels == 1 and "--channels 1" or numbers.is_on(opt) and "--dtype and --channels"
+if other and not known and not opt.train_encoder and opt.encoder == "" then
+  sp.usage("%s: the shipped encoder reads colours; train one (--train-encoder)", other)
 end
 for _, key in ipairs(not known and not opt.reference and not opt.train_encoder and opt.encoder == "" and { "width", "levels" } or {}) do
   local shipped = key == "width" and 8 or 3
@@ -162,7 +167,7 @@ local function small_unet(g, image, model, classes)
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
-    g.to_float { image, scale = true }, model = "unet", width = opt.width, levels = opt.levels, convs = 2,
+    model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = true }, model = "unet", width = opt.width, levels = opt.levels, convs = 2,
     frozen = not opt.train_encoder, weights = first_weights(opt, weights), cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
@@ -179,13 +184,14 @@ end
 local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and data_defaults.samples.mask or opt.samples
-  local model = { size = size, read = known and backbone.reading_all(known) or opt.grey and { grey = true } or nil }
+  local model = { size = size, read = known and backbone.reading_all(known) or nil }
   local function source(split, other) -- in the other graph: of one sample a step
     return (other or g).reader(predict.reading(model, {
       path = opt.data, split = split, batch = other and 1 or batch, samples = samples, classes = opt.classes,
       default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     }))
   end
+  numbers.plan(opt, model, function(other) return source("train", other) end, known)
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil

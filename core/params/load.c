@@ -4,6 +4,7 @@
 #include "params/params.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,35 @@ static void look_for_nan(weight_file *f, const char *name, const sp_spec *spec, 
   }
 }
 
+/* Filters of RGB, row-major, for `channels` channels, so that what they answer to equal channels stays about the same: their
+ * sum for one; else repeated, times 3 / channels. */
+static float *for_channels(const sp_spec *spec, const float *v, int64_t channels) {
+  int64_t out = spec->shape[0], pixels = spec->shape[2] * spec->shape[3];
+  float *to = sp_calloc((size_t)(out * channels * pixels) + 1, sizeof *to), by = 3.0f / (float)channels;
+  for (int64_t o = 0; to && o < out; o++)
+    for (int64_t c = 0; c < channels; c++)
+      for (int64_t p = 0; p < pixels; p++) {
+        const float *from = v + o * 3 * pixels + p;
+        to[(o * channels + c) * pixels + p] =
+            channels == 1 ? from[0] + from[pixels] + from[2 * pixels] : from[c % 3 * pixels] * by;
+      }
+  return to;
+}
+
+static int adapt(weight_file *f, const sp_weights *stage, size_t i, const char *name, sp_spec *spec, void **data,
+                 sp_err *err) {
+  int64_t channels = stage->weights[i].spec.shape[1];
+  float *to = for_channels(spec, *data, channels);
+  if (!to) return sp_nomem(err, (size_t)sp_spec_bytes(spec), stage->weights[i].name);
+  sp_log(SP_LOG_INFO, "%s: images have %" PRId64 " channel%s, and the filters '%s' three: %s", f->path, channels,
+         channels == 1 ? "" : "s", name,
+         channels == 1 ? "their sum is taken" : "they are repeated, times 3 / channels");
+  free(*data);
+  *data = to;
+  spec->shape[1] = channels;
+  return SP_OK;
+}
+
 /* Entry e, or zeros without one, into weight i. */
 static int read_weight(weight_file *f, sp_weights *stage, size_t i, const sp_entry *e, sp_err *err) {
   sp_ctx_holder h;
@@ -130,6 +160,8 @@ static int read_weight(weight_file *f, sp_weights *stage, size_t i, const sp_ent
     free(given);
     if (!data) status = sp_nomem(err, 2 * bytes, stage->weights[i].name);
   }
+  if (!status && e && sp_names_of_rgb(&spec, &stage->weights[i].spec))
+    status = adapt(f, stage, i, e->name, &spec, &data, err);
   if (!status) look_for_nan(f, e ? e->name : "", &spec, data);
   if (!status) status = store(stage, i, &spec, data, err);
   if (!status) stage->loaded[i] = true;

@@ -38,6 +38,7 @@ static const sp_param dialect_params[] = {
 const sp_param sp_load_params[] = {
     {.name = "file", .type = SP_PARAM_STRING, .flags = SP_PARAM_REQUIRED, .offset = offsetof(sp_load, file)},
     {.name = "prefix", .type = SP_PARAM_STRING, .offset = offsetof(sp_load, prefix)},
+    {.name = "channels", .type = SP_PARAM_BOOL, .offset = offsetof(sp_load, channels)},
     {.name = "tried", .type = SP_PARAM_BOOL, .offset = offsetof(sp_load, tried)},
     {.name = "option", .type = SP_PARAM_STRING, .offset = offsetof(sp_load, option)},
     PATTERNS(ignore),
@@ -158,9 +159,16 @@ static sp_spec wanted(const sp_weights *stage, size_t i) {
   return want;
 }
 
-/* A file may have floating numbers of another type; sp_spec_equal but for that. */
-static bool same(const sp_spec *file, sp_spec want) {
+bool sp_names_of_rgb(const sp_spec *file, const sp_spec *want) {
+  bool other = file->ndim == 4 && want->ndim == 4 && file->shape[1] == 3 && want->shape[1] != 3;
+  for (int d = 0; d < 4 && other; d++) other = d == 1 || file->shape[d] == want->shape[d];
+  return other;
+}
+
+/* A file may have floating numbers of another type, and filters of RGB where others are asked for; sp_spec_equal but for that. */
+static bool same(const sp_names *k, const sp_spec *file, sp_spec want) {
   sp_spec as = *file;
+  if (k->from->channels && sp_names_of_rgb(file, &want)) as.shape[1] = want.shape[1];
   bool real = file->dtype == SP_F16 || file->dtype == SP_BF16 || file->dtype == SP_F64;
   if (want.dtype == SP_F32 && real) as.dtype = SP_F32;
   return sp_spec_equal(&as, &want);
@@ -176,7 +184,7 @@ static bool fits(sp_names *k, const sp_view *v, size_t *found) {
     for (size_t i = 0; have(k, v, stage) && i < stage->n_weights; i++) {
       const sp_entry *e = find(k, v, stage, i, &hidden);
       *found += e != NULL;
-      all = all && (e ? same(&e->spec, wanted(stage, i)) : !hidden && may_be_missing(stage->weights[i].name));
+      all = all && (e ? same(k, &e->spec, wanted(stage, i)) : !hidden && may_be_missing(stage->weights[i].name));
     }
   }
   return all;
@@ -319,7 +327,7 @@ static void look_at_weights(sp_names *k, const sp_view *v, const sp_weights *sta
     if (e) used[e - k->entries] = true;
     if (hidden) note(&to[MISSING], "%s (ignore '%s' leaves it out)", sp_sb_str(&k->key), hidden);
     else if (!e && !may_be_missing(stage->weights[i].name)) note(&to[MISSING], "%s", sp_sb_str(&k->key));
-    if (!e || same(&e->spec, want)) continue;
+    if (!e || same(k, &e->spec, want)) continue;
     const char *has = e->spec.dtype ? sp_spec_str(&e->spec, a, sizeof a) : "of a type that is not taken";
     note(&to[BAD], "%s is %s, wanted %s", e->name, has, sp_spec_str(&want, b, sizeof b));
     to[BAD].of_type += sp_spec_equal(&like, &want);

@@ -34,6 +34,8 @@ int sp_names_match(sp_names *names, sp_err *err);
 void sp_names_free(sp_names *names);
 /* The entry of weight i; NULL: there is none, and it is zero. */
 const sp_entry *sp_names_find(sp_names *names, const sp_weights *stage, size_t i);
+/* The file's are filters of 3 channels, and those that are wanted differ in this alone. */
+bool sp_names_of_rgb(const sp_spec *file, const sp_spec *want);
 /* An optimizer need not be in the file. */
 bool sp_names_have(sp_names *names, const sp_weights *stage);
 

@@ -9,6 +9,7 @@ local file = require "spcore.models.file"
 local json = require "spcore.json"
 local known_file = require "spcore.known_file"
 local models = require "spcore.models"
+local numbers = require "spcore.numbers"
 local words = require "spcore.words"
 
 local backbone = {}
@@ -134,7 +135,7 @@ backbone.pyramids = { unet = true, fpn = true }
 
 local function with(stage, how)
   local given = how.weights
-  if type(given) == "string" and given ~= "" then given = { given, option = "--weights" } end
+  if type(given) == "string" and given ~= "" then given = { given, option = "--weights", channels = how.channels } end
   stage.frozen, stage.weights, stage.cache = how.frozen, given, how.cache
   return stage
 end
@@ -150,7 +151,8 @@ local function encode(g, image, model, how, pooled)
     list.head = left_out
   end
   if pooled then list = models.pooled(list) end
-  local x = g.normalize { image, scale = true, mean = about.mean, std = about.std }.images
+  local x = numbers.normalize(g, image, model, about)
+  how.encoder.channels = image.shape[2] ~= 3 or nil
   local enc = g.encoder(with({ x, layers = list }, how.encoder))
   local dropped = (how.dropout or 0) > 0
   return dropped and g.dropout { enc.features, p = how.dropout, maps = true } or enc.features, enc.maps, x

@@ -70,10 +70,12 @@ function files.tidy(dir, names, since)
 end
 
 local pictures = {}
-for ending in ("jpg jpeg jpe jfif png webp tif tiff bmp dib gif ppm pgm pbm pnm"):gmatch "%a+" do pictures[ending] = true end
+for ending in ("jpg jpeg jpe jfif png webp tif tiff bmp dib gif ppm pgm pbm pnm npy"):gmatch "%a+" do pictures[ending] = true end
 
--- Does a name end as those of the images do that stages read?
+-- Does a name end as those of the images do that stages read? Arrays of all images, labels or masks are none.
 function files.is_picture(name)
+  local array = name:match "([^/_]*)%.npy$"
+  if array == "images" or array == "labels" or array == "masks" then return false end
   return pictures[(name:match "%.([^.]*)$" or ""):lower()] == true
 end
 

@@ -43,6 +43,19 @@ options.common = {
     sets = "reader.orient",
     more = "Images and masks stay as they are stored, whatever the EXIF orientation in their files says: for masks that "
       .. "were drawn on such pixels. Predictions with the run's weights read images in the same way." },
+  dtype = { "uint8", "what images are: bytes; uint16: 16 bits kept; float32: numbers as files have them",
+    choices = { "uint8", "uint16", "float32" }, groups = "reading graph", sets = "reader.dtype",
+    more = "What images are: *uint8*, bytes, to which others are reduced; *uint16*, whole numbers to 65535; *float32*, numbers as "
+      .. "their files have them. The network sees float32 in any case." },
+  channels = { 0, "of images: 1 is brightness; files must have another number; 4: alpha, or a fourth band, too",
+    default = "3, RGB; with --dtype as many as the first file has, without alpha", min = 0, max = 1024, groups = "reading graph",
+    sets = "reader.channels" },
+  range = { "", "with --dtype: the numbers of files that become 0 and 1", default = "looked for in 64 images, and said",
+    value = "LO,HI", groups = "reading graph", sets = "reader.range" },
+  nodata = { "", "with --dtype: the number that stands for no data; tag: the one that a TIFF's GDAL tag says", default = "none",
+    value = "NUMBER|tag", groups = "reading graph", sets = "reader.nodata" },
+  nodata_fill = { "", "with --dtype: the number that NaN, infinite ones and no data become", default = "the lower end of --range",
+    value = "NUMBER", groups = "reading graph", sets = "reader.nodata_fill" },
   folders = { "auto", "what subfolders called train, valid, test and the like are: parts of the data, or classes",
     choices = { "auto", "parts", "classes" }, groups = "reading graph", sets = "reader.folders",
     more = "What subfolders called _train_, _valid_, _test_ and the like are: *auto*: parts of the data, and an error where "

@@ -6,7 +6,7 @@ local sys = require "spcore.sys"
 local text = require "spcore.text"
 local words = require "spcore.words"
 
-local endings = "*.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm"
+local endings = "*.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm|npy"
 
 -- A function that gives the pictures of a folder, sorted by their names, nil at the end; how many there are. What the folder
 -- has besides is said.

@@ -4,6 +4,7 @@ local args = require "spcore.args"
 local backbone = require "spcore.backbone"
 local core = require "spcore.core"
 local json = require "spcore.json"
+local numbers = require "spcore.numbers"
 local outputs = require "spcore.outputs"
 local pictures = require "spcore.pictures"
 local progress = require "spcore.progress"
@@ -118,7 +119,7 @@ local function trained(weights) return { frozen = true, weights = { weights, pre
 function predict.segment(g, image, model, weights)
   if model.net then return rebuilt.make(g, image, model, weights) end
   if model.backbone then return backbone.segment(g, image, model, { encoder = trained(weights), head = trained(weights) }) end
-  local x = g.to_float { image, scale = model.scale }
+  local x = model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = model.scale }
   local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
   return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = { weights, prefix = "" } })).logits
 end
@@ -127,11 +128,11 @@ function predict.classify(g, image, model, weights)
   if model.net then return rebuilt.make(g, image, model, weights) end
   local x = image
   if model.crop then -- as the validation does: the middle, at the size of training
-    x = g.batch_crop { x, size = model.crop }.images
-    if model.crop ~= model.size then x = g.resize { x, size = model.size }.images end
+    x = g.batch_crop { x, size = model.crop }.images[1]
+    if model.crop ~= model.size then x = g.resize { x, size = model.size }.images[1] end
   end
   if model.backbone then return backbone.classify(g, x, model, { encoder = trained(weights), head = trained(weights) }) end
-  x = g.normalize { x, scale = true, mean = 0.5, std = 0.25 }.images
+  x = numbers.normalize(g, x, model, { mean = 0.5, std = 0.25 })
   local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
   return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = { weights, prefix = "" } }.logits
 end

@@ -69,15 +69,16 @@ local function source_of(run, net)
   for _, s in ipairs(net.stages) do
     for _, refs in next, s.inputs do
       for _, ref in ipairs(refs) do
-        if ref.shape and ref.dtype == "uint8" and #ref.shape == 4 then
+        if ref.shape and #ref.shape == 4 and (ref.dtype == "uint8" or ref.dtype == "float32") then
           for _, source in ipairs(net.stages) do
-            if source.name == ref.stage then return source, ref end
+            local is_file = ref.dtype == "uint8" or (source.params.dtype or "uint8") ~= "uint8"
+            if source.name == ref.stage and is_file then return source, ref end
           end
         end
       end
     end
   end
-  args.usage("%s: no stage of its network reads images of bytes, so it has no pictures to predict", run)
+  args.usage("%s: no stage of its network reads images of files, so it has no pictures to predict", run)
 end
 
 -- find(run, kind, wanted, script) -> a model as settings.json describes those of the shipped scripts; kind: "mask" or "class"; wanted:
@@ -93,10 +94,10 @@ function rebuilt.find(run, kind, wanted, script)
   local classes = out.shape[2]
   local model = { net = net, output = out, source = source.name, port = ref.port, classes = classes,
     size = shape[3] == shape[4] and shape[3] or { shape[3], shape[4] },
-    read = { resize = p.resize, shorter = p.shorter, interpolation = p.interpolation, grey = p.grey or nil } }
-  if shape[2] ~= 3 and shape[2] ~= 1 then
-    args.usage("%s reads images of %d channels, and pictures have 3, or 1 in grey", run, shape[2])
-  end
+    read = { resize = p.resize, shorter = p.shorter, interpolation = p.interpolation, grey = p.grey or nil, dtype = p.dtype,
+      range = p.range, nodata = p.nodata, nodata_fill = p.nodata_fill } }
+  if shape[2] ~= 3 and not p.grey then model.read.channels = shape[2] end
+  if p.dtype and p.dtype ~= "uint8" then model.read.channels = shape[2] end
   model.class_names = net.classes and #net.classes == classes and net.classes or nil
   return model
 end

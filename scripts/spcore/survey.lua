@@ -44,15 +44,15 @@ end
 -- headers(data, seen) -> what the headers of a reader's images say of their sizes, added to `seen` of another part: of all, or of
 -- some that are spread evenly.
 function survey.headers(data, seen)
-  seen = seen or { sizes = {}, of = 0, unreadable = 0 }
+  seen = seen or { sizes = {}, types = {}, of = 0, unreadable = 0 }
   local of = math.tointeger(data.sizes)
   local train, val = data.splits:match "(%d+)%D+(%d+)"
   local all = train and train + val or of
   local most, sizes = all <= survey.most and of or math.ceil(of / all * survey.most), seen.sizes
   for i = 0, most - 1 do
-    local w, h = data:item("sizes", i * of // most):match "^(%d+) (%d+)$"
+    local w, h, kind = data:item("sizes", i * of // most):match "^(%d+) (%d+) (.+)$"
     local key = w and math.tointeger(w) << 32 | math.tointeger(h)
-    if key then sizes[key] = (sizes[key] or 0) + 1 else seen.unreadable = seen.unreadable + 1 end
+    if key then sizes[key], seen.types[kind] = (sizes[key] or 0) + 1, (seen.types[kind] or 0) + 1 else seen.unreadable = seen.unreadable + 1 end
   end
   seen.of = seen.of + of
   return seen
@@ -83,7 +83,52 @@ function survey.twins(data)
   return out
 end
 
+-- types(seen) -> { { type =, channels =, alpha = true or nil, images = }, ... } of those headers, the most frequent first.
+function survey.types(seen)
+  local list = json.list {}
+  for key, n in pairs(seen.types) do
+    local kind, channels, alpha = key:match "^(%S+) (%d+) ?(%a*)$"
+    list[#list + 1] = { type = kind, channels = math.tointeger(channels), alpha = alpha ~= "" or nil, images = n }
+  end
+  table.sort(list, function(a, b)
+    if a.images ~= b.images then return a.images > b.images end
+    return a.type .. a.channels < b.type .. b.channels
+  end)
+  return list
+end
+
 -- ---- words ----
+
+-- Lines on types, and on what is lost of them as opt.dtype and opt.channels read them, with the cure.
+function survey.type_lines(types, opt)
+  local out, list, all = {}, {}, 0
+  for i, t in ipairs(types) do
+    list[i] = ("%s, %d channel%s%s (%d)"):format(t.type, t.channels, t.channels == 1 and "" or "s", t.alpha and " with alpha" or "", t.images)
+    all = all + t.images
+  end
+  if #list > 0 then out[1] = "images hold " .. table.concat(list, "; ") end
+  for _, t in ipairs(opt.dtype == "uint8" and types or {}) do
+    local shown = t.channels - (t.alpha and 1 or 0)
+    local many = shown ~= 1 and shown ~= 3 and opt.channels == 0
+    if t.type ~= "uint8" then
+      local dtype = t.type == "uint16" and "uint16" or "float32"
+      out[#out + 1] = ("%d of %d images are %s%s, and bytes are read: %s (--dtype %s)"):format(t.images, all, t.type,
+        many and (" of %d channels"):format(shown) or "", dtype == "uint16" and "the high 8 bits; all are kept by" or "they are kept by", dtype)
+    elseif many then
+      out[#out + 1] = ("%d of %d images have %d channels, of which RGB has three at most; all are kept by (--channels %d)"):format(t.images, all,
+        t.channels, t.channels)
+    end
+  end
+  if #types > 1 and opt.dtype ~= "uint8" then
+    for i = 2, #types do
+      if types[i].type ~= types[1].type then
+        out[#out + 1] = "numbers of several types are taken as they are: check that they mean the same"
+        break
+      end
+    end
+  end
+  return out
+end
 
 local function number(v) return math.tointeger(v) and ("%d"):format(v) or ("%.3g"):format(v) end
 

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: MIT
 -- What a script says of weights, weights = FILE or { FILE, prefix =, ignore =, names =, option = of the command line that names
--- it }, as the core takes it; and what the
+-- it, channels = true where filters of RGB fit other images }, as the core takes it; and what the
 -- list of layers of a known network (sp.models) says of them.
 local core = require "spcore.core"
 local words = require "spcore.words"
 
 local weights = {}
 
-local keys = { true, prefix = true, ignore = true, names = true, option = true }
+local keys = { true, prefix = true, ignore = true, names = true, option = true, channels = true }
 
 -- { ours = file's } -> { { ours, file's }, ... }
 local function pairs_of(what, t)
@@ -45,7 +45,7 @@ function weights.of(what, given, layers)
   end
   if t[1] == "" then return end
   local known = type(layers) == "table" and layers or {}
-  return { file = t[1], prefix = t.prefix, option = t.option, tried = t.prefix == nil, ignore = t.ignore, head = known.head,
+  return { file = t[1], prefix = t.prefix, option = t.option, channels = t.channels or nil, tried = t.prefix == nil, ignore = t.ignore, head = known.head,
     names = t.names and pairs_of(what .. ": weights: names", t.names), dialects = dialects_of(what, known.names) }
 end
 

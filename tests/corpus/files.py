@@ -511,7 +511,7 @@ def grey_train(c):
     folders(c, "k", 8)
     c.run("run train_cls.lua --data k --size 16 --batch 4 --steps 2 --grey --out q")
     c.run("run predict_cls.lua --weights q k/ant --out q.csv")
-    c.run("run train_cls.lua --data k --grey --backbone resnet18 --out no", 2, "--grey: is for the small network; leave it out with --backbone")
+    c.run("run train_cls.lua --data k --size 32 --batch 4 --steps 1 --grey --backbone resnet18 --explain", 0, "float32[4,1,32,32]")
 
 
 @case
@@ -706,7 +706,7 @@ def npy_one_hot(c):
 def npy_floats(c):
     "images of floats"
     arrays(c, np.zeros((4, 8, 6, 3), np.float32))
-    c.run("data d --target class", 1, 'of numbers from 0 to 1 (255 * array).round().astype("uint8")')
+    c.run("data d --target class", 1, 'images are bytes unless dtype = "float32" (--dtype float32) keeps such numbers')
 
 
 @case

@@ -2,15 +2,13 @@
 # needs: onednn images jansson
 # needs no torch
 """Masks whose numbers have more than 8 bits, count objects, lie in planes of classes, or come as TIFF and .npy."""
-import io
 import os
-import struct
 import sys
-import zlib
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from formats import npy, png16, tiff
 from kit import case, main
 
 SIDE = 16
@@ -19,57 +17,6 @@ SIDE = 16
 def stripes(*v, dtype=np.int64):
     """A mask with a stripe of each."""
     return np.repeat(np.array(v, dtype), SIDE * SIDE // len(v)).reshape(-1, SIDE)
-
-
-def png16(a):
-    """A grey PNG of 16 bits."""
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in a)
-    head = struct.pack(">IIBBBBB", a.shape[1], a.shape[0], 16, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
-def npy(a):
-    b = io.BytesIO()
-    np.save(b, a)
-    return b.getvalue()
-
-
-def tiff(a, order="<", planar=False, photometric=1):
-    """Of one strip, or one a plane, without compression: H x W, or H x W x C."""
-    if a.ndim == 2:
-        a = a[..., None]
-    h, w, c = a.shape
-    bits, form = a.dtype.itemsize * 8, {"u": 1, "i": 2, "f": 3}[a.dtype.kind]
-    data = (np.moveaxis(a, 2, 0) if planar else a).astype(a.dtype.newbyteorder(order)).tobytes()
-    strips, extra = c if planar else 1, bytearray()
-    tags = []
-    at = 8 + 2 + 12 * 11 + 4
-
-    def tag(key, values, kind="H"):
-        raw = struct.pack(order + kind * len(values), *values)
-        code, n = {"H": 3, "I": 4}[kind], len(values)
-        if len(raw) > 4:
-            place = at + len(extra)
-            extra.extend(raw)
-            raw = struct.pack(order + "I", place)
-        tags.append(struct.pack(order + "HHI", key, code, n) + raw.ljust(4, b"\0"))
-
-    begin = at + 6 * c + 8 * strips + 64
-    tag(256, [w], "I")
-    tag(257, [h], "I")
-    tag(258, [bits] * c)
-    tag(259, [1])
-    tag(262, [photometric])
-    tag(273, [begin + k * (len(data) // strips) for k in range(strips)], "I")
-    tag(277, [c])
-    tag(278, [h], "I")
-    tag(279, [len(data) // strips] * strips, "I")
-    tag(284, [2 if planar else 1])
-    tag(339, [form] * c)
-    file = (b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, 8) + struct.pack(order + "H", len(tags)) + b"".join(tags)
-    return (file + bytes(4) + extra).ljust(begin, b"\0") + data
 
 
 def fill(c, data, ending="png", classes="bg\nfg\n", n=8):

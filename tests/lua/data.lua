@@ -19,11 +19,12 @@ t.write(at "m/images/notes.txt", "")
 local code, out, err = run "data m"
 t.eq(code .. err, "0")
 t.eq(out, "m: layout pairs, target mask\n  34 train, 6 val, 6 classes: ground, disc, square, triangle, ring, cross\n"
-  .. "  left out: 1 file of another ending, such as images/notes.txt\n  sizes, width x height: 24 x 24 (40)\n")
+  .. "  left out: 1 file of another ending, such as images/notes.txt\n  sizes, width x height: 24 x 24 (40)\n"
+  .. "  images hold uint8, 3 channels (40)\n")
 
 code, out, err = run "data m --check"
 t.eq(code .. err, "0")
-t.match(out, "\n  sizes, width x height: 24 x 24 %(40%)\n  train pixels: ground %d+%.%d %%, disc ")
+t.match(out, "\n  sizes, width x height: 24 x 24 %(40%)\n  images hold uint8, 3 channels %(40%)\n  train pixels: ground %d+%.%d %%, disc ")
 t.match(out, "\n  val masks with a class: ground 6, disc ")
 t.match(out, "\n  all 40 samples can be used\n$")
 

@@ -215,7 +215,7 @@ for _, which in ipairs { "seg", "cls" } do
   local other = which == "seg" and "cls" or "seg"
   t.one_line(words, ("%s is a run of train_%s.lua: spcore run predict_%s.lua %%-%%-weights %s predicts it"):format(other, other, other, other))
   _, words = run(script .. ("--weights %s empty"):format(which), 1)
-  t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm is in this folder")
+  t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm|npy is in this folder")
 end
 _, err = run("predict_cls.lua --weights cls --out /nowhere/x.csv shapes/disc", 1)
 t.one_line(err, "/nowhere/x.csv")

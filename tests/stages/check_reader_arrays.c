@@ -200,14 +200,14 @@ START_TEST(test_types_refused) {
     const char *dtype, *shape, *words;
   } bad[] = {
       {"<f4", "2, 4, 6, 3",
-       "set/images.npy holds 2 x 4 x 6 x 3 of float32; images are uint8: save array.astype(\"uint8\")"},
-      {"<i4", "2, 4, 6, 3", "of int32; images are uint8"},
-      {"|b1", "2, 4, 6", "2 x 4 x 6 of bool; images are uint8"},
+       "set/images.npy holds 2 x 4 x 6 x 3 of float32; images are bytes unless dtype = \"float32\" keeps such numbers"},
+      {"<i4", "2, 4, 6, 3", "of int32; images are bytes"},
+      {"|b1", "2, 4, 6", "2 x 4 x 6 of bool; images are bytes"},
       {"<U3", "2, 4, 6", "its elements are texts"},
       {"|u1", "2, 4, 6, 4", "holds 2 x 4 x 6 x 4 of uint8; N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read"},
-      {"|u1", "2, 24", "holds 2 x 24 of uint8; N x H x W x C"},
-      {"|u1", "2, 3, 6, 3", "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels"},
-      {"|u1", "2, 3, 6, 1", "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels"},
+      {"|u1", "2, 24", "holds 2 x 24 of uint8; images are N x H x W, N x H x W x C or N x C x H x W"},
+      {"|u1", "2, 3, 6, 3", "that is N x H x W x C as well as N x C x H x W, of as many channels"},
+      {"|u1", "2, 3, 6, 1", "that is N x H x W x C as well as N x C x H x W, of as many channels"},
       {"|u1", "0, 4, 6", "a row must be a picture"},
       {"|u1", "2, 0, 6", "a row must be a picture"},
   };

@@ -110,11 +110,11 @@ static int raw_pixels(im_decoder *d, const struct im_raw *r, const uint8_t *p, i
   if (rc || !px) return rc;
   if (r->type != IM_U8)
     return im_say(d, SP_E_DATA,
-                  "its numbers are %s; images are bytes: save array.astype(\"uint8\"), or of numbers from 0 to 1 "
-                  "(255 * array).round().astype(\"uint8\")",
-                  im_type_name(r->type));
+                  "its numbers are %s; `dtype = \"%s\"` keeps them, and images of bytes are saved from "
+                  "array.astype(\"uint8\")",
+                  im_type_name(r->type), r->type == IM_U16 ? "uint16" : "float32");
   if (r->channels != 1 && (r->channels != 3 || channels == 1))
-    return im_say(d, SP_E_DATA, "it has %d channels; those of 1 or 3 are read, of RGBA save array[..., :3]",
+    return im_say(d, SP_E_DATA, "it has %d channels, and images are RGB; `channels = %d` keeps them", r->channels,
                   r->channels);
   size_t n = (size_t)r->w * (size_t)r->h, pixel = r->planar ? 1 : (size_t)r->channels;
   uint8_t *to = im_reserve(px, n * (size_t)channels);
@@ -187,11 +187,12 @@ static const format formats[] = {
 };
 
 void im_lost_bits(im_decoder *d, int bits) {
-  snprintf(d->lost, sizeof d->lost, "%d bits a channel, of which the high 8 are read", bits);
+  snprintf(d->lost, sizeof d->lost, "%d bits a channel, of which the high 8 are read; `dtype = \"uint16\"` keeps all", bits);
 }
 
 static void begin(im_decoder *d) {
   d->orientation = 1;
+  d->is_grey = d->says_nodata = 0;
   d->note[0] = 0;
   d->lost[0] = 0;
 }
@@ -240,6 +241,13 @@ int im_rgb(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   return rc ? rc : im_turn(d, px, w, h, 3);
 }
 
+/* RGB of which all three are equal becomes one channel. */
+static void keep_grey(uint8_t *px, im_pixels *out) {
+  for (size_t i = 0, n = (size_t)out->w * (size_t)out->h; i < n; i++) px[i] = px[3 * i];
+  out->channels = 1;
+  out->colour = 0;
+}
+
 int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
   struct im_raw r;
   size_t at;
@@ -255,14 +263,44 @@ int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
     d->orientation = im_png_orientation(d->file.p, d->size);
     rc = im_png_numbers(d, max_pixels, px, out);
   } else {
-    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, px, out) : SP_OK;
+    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, px, out) : is_pnm(d) ? im_pnm_numbers(d, max_pixels, px, out) : SP_OK;
   }
   if (rc) return rc;
   if (!out->channels) {
-    *out = (im_pixels){.channels = 3, .colour = 1};
-    return im_rgb(d, max_pixels, px, &out->w, &out->h);
+    *out = (im_pixels){.channels = 3, .colour = 1, .picture = 1};
+    rc = im_rgb(d, max_pixels, px, &out->w, &out->h);
+    if (!rc && d->picture && d->is_grey) keep_grey(px->p, out);
+    return rc;
   }
   return im_turn(d, px, &out->w, &out->h, out->channels * (int)im_type_bytes(out->type));
+}
+
+static void upright(const im_decoder *d, int stored_w, int stored_h, int *w, int *h) {
+  int turned = !d->as_stored && d->orientation >= 5;
+  *w = turned ? stored_h : stored_w;
+  *h = turned ? stored_w : stored_h;
+}
+
+int im_about(im_decoder *d, im_pixels *out) {
+  struct im_raw r = d->raw;
+  size_t at;
+  int rc = SP_OK, w, h;
+  begin(d);
+  *out = (im_pixels){0};
+  if (!r.w && im_is_npy(d)) rc = im_npy_raw(d, &r, &at);
+  if (rc) return rc;
+  if (r.w) {
+    *out = (im_pixels){.w = r.w, .h = r.h, .channels = r.channels, .type = r.type};
+    return SP_OK;
+  }
+  if (im_is_png(d)) im_png_about(d, out);
+  else if (im_is_tiff(d) && (rc = im_tiff_about(d, out))) return rc;
+  else if (is_pnm(d) && (rc = im_pnm_numbers(d, INT64_MAX, NULL, out))) return rc;
+  im_pixels found = *out;
+  if ((rc = decode(d, INT64_MAX, NULL, &w, &h))) return rc;
+  *out = found.channels ? found : (im_pixels){.channels = d->is_grey ? 1 : 3, .colour = !d->is_grey, .picture = 1};
+  upright(d, w, h, &out->w, &out->h);
+  return SP_OK;
 }
 
 int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
@@ -294,9 +332,6 @@ int im_has_byte_labels(const im_decoder *d) {
 
 int im_size(im_decoder *d, int *w, int *h) {
   int stored_w, stored_h, rc = decode(d, INT64_MAX, NULL, &stored_w, &stored_h);
-  if (rc) return rc;
-  int turned = !d->as_stored && d->orientation >= 5;
-  *w = turned ? stored_h : stored_w;
-  *h = turned ? stored_w : stored_h;
-  return SP_OK;
+  if (!rc) upright(d, stored_w, stored_h, w, h);
+  return rc;
 }

@@ -45,7 +45,8 @@ im_geometry im_fit(const im_fitting *f, int sw, int sh, int dw, int dh) {
 }
 
 /* The rectangle that is taken moves to the front; `line` is the width it lies in. Rows only ever move towards the front. */
-static void cut(uint8_t *px, size_t pixel, int line, const im_geometry *g) {
+void im_cut(void *from, size_t pixel, int line, const im_geometry *g) {
+  uint8_t *px = from;
   if (g->sw == line && !g->sy) return;
   for (int y = 0; y < g->sh; y++)
     memmove(px + (size_t)y * (size_t)g->sw * pixel, px + ((size_t)(g->sy + y) * (size_t)line + (size_t)g->sx) * pixel,
@@ -53,7 +54,8 @@ static void cut(uint8_t *px, size_t pixel, int line, const im_geometry *g) {
 }
 
 /* What lies in front moves to its place in dw x dh pixels, the last row first; the rest is `fill`. */
-static void spread(uint8_t *px, size_t pixel, int dw, int dh, const im_geometry *g, int fill) {
+void im_spread(void *made, size_t pixel, int dw, int dh, const im_geometry *g, int fill) {
+  uint8_t *px = made;
   size_t line = (size_t)dw * pixel, row = (size_t)g->dw * pixel, left = (size_t)g->dx * pixel;
   if (g->dw == dw && g->dh == dh) return;
   memset(px + (size_t)(g->dy + g->dh) * line, fill, (size_t)(dh - g->dy - g->dh) * line);
@@ -68,17 +70,17 @@ static void spread(uint8_t *px, size_t pixel, int dw, int dh, const im_geometry 
 
 int im_fit_rgb(im_scaler *s, const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
   im_geometry g = im_fit(f, sw, sh, dw, dh);
-  cut(src, 3, sw, &g);
+  im_cut(src, 3, sw, &g);
   int rc = im_resize(s, src, &g, f->interpolation, dst);
-  if (!rc) spread(dst, 3, dw, dh, &g, 0);
+  if (!rc) im_spread(dst, 3, dw, dh, &g, 0);
   return rc;
 }
 
 void im_fit_labels(const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh) {
   im_geometry g = im_fit(f, sw, sh, dw, dh);
-  cut(src, 1, sw, &g);
+  im_cut(src, 1, sw, &g);
   im_nearest(src, &g, dst);
-  spread(dst, 1, dw, dh, &g, 255);
+  im_spread(dst, 1, dw, dh, &g, 255);
 }
 
 void im_brightness(const uint8_t *rgb, size_t pixels, uint8_t *grey) {

@@ -28,6 +28,11 @@ int im_webp(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h);
 int im_png_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
 int im_tiff_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
+/* The same, of more than 8 bits; others become RGB: out->channels is 0 then. px NULL: the header alone. */
+int im_pnm_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
+/* Their headers alone, but for the size: as im_about; *out is not touched where a file becomes RGB bytes. */
+void im_png_about(const im_decoder *d, im_pixels *out);
+int im_tiff_about(im_decoder *d, im_pixels *out);
 /* The header alone: what d->file holds behind *at. */
 int im_npy_raw(im_decoder *d, struct im_raw *out, size_t *at);
 

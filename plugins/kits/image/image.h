@@ -10,6 +10,7 @@
 #define IM_BROKEN 1
 
 #define IM_MAX_FILE (INT64_C(1) << 30) /* bytes of one file */
+enum { IM_MOST_CHANNELS = 1024 };
 
 /* Memory that only grows, so that a worker soon stops allocating. Zero-initialised is empty. */
 typedef struct im_buf {
@@ -32,11 +33,16 @@ typedef struct im_decoder {
     int type, swapped; /* IM_U8 ...; swapped: bytes of a number are in the other order than this machine's */
   } raw;
   int channels;         /* set by the caller: how many an array of three dimensions has; 0: the size says it */
+  int only_head;        /* set by the caller: `file` is the beginning of a file, for im_about */
+  int picture;          /* set by the caller: im_numbers is of a picture: a palette's colours, not its indices */
   int as_stored;        /* set by the caller: images are not turned as their EXIF orientation says */
   int least_w, least_h; /* set by the caller: sides that im_rgb may shrink a JPEG down to, by 2, 4 or 8; 0: never */
   int orientation;      /* of the last image, 1..8 as EXIF counts */
+  int is_grey;          /* of the last image that became RGB: all that it has is its brightness */
+  int says_nodata;      /* of the last image: it is a TIFF whose GDAL tag says a number for no data */
+  double nodata;        /* that number */
   char note[128];       /* of the last image: what is wrong with its file and changes no pixel; "": nothing */
-  char lost[96];        /* of the last image: what its file has more than im_rgb gives; "": nothing. Alpha is not said */
+  char lost[160];       /* of the last image: what its file has more than im_rgb gives; "": nothing. Alpha is not said */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);
@@ -64,11 +70,15 @@ int im_size(im_decoder *d, int *w, int *h);
 /* Pixels as the file has them: h rows of w, each of `channels` numbers of the type. */
 typedef struct im_pixels {
   int w, h, channels, type;
-  int colour; /* the first three are red, green and blue */
+  int colour;  /* the first three are red, green and blue */
+  int alpha;   /* the last one is alpha */
+  int picture; /* of a format that knows colours, so that one channel is grey */
 } im_pixels;
 /* Numbers and indices as they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB,
  * become RGB bytes. Turned as EXIF says. */
 int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out);
+/* The header alone: what im_numbers of a picture would give, and the size, turned. */
+int im_about(im_decoder *d, im_pixels *out);
 /* "uint16", for words; bytes of one. These functions can't fail. */
 const char *im_type_name(int type);
 size_t im_type_bytes(int type);
@@ -123,8 +133,18 @@ im_geometry im_fit(const im_fitting *f, int sw, int sh, int dw, int dh);
  * Places are left alone. SP_E_NOMEM or SP_OK. */
 int im_resize(im_scaler *s, const uint8_t *src, const im_geometry *g, int interpolation, uint8_t *dst);
 
+/* The same of pixels of so many bytes or floats, which are not rounded. */
+int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, int interpolation, uint8_t *dst);
+int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int channels, int interpolation, float *dst);
+
 /* One byte a pixel, nearest. This function can't fail. */
 void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst);
+
+/* The two halves of fitting, for pixels of any size: the rectangle of the source that is taken moves to the front of px, whose
+ * rows have `line` pixels; what was made, in front of px, moves to its place in dw x dh, and each byte of the border becomes
+ * `fill`. These functions can't fail. */
+void im_cut(void *px, size_t pixel, int line, const im_geometry *g);
+void im_spread(void *px, size_t pixel, int dw, int dh, const im_geometry *g, int fill);
 
 /* As im_resize and im_nearest; src is changed. Borders are 0, of labels 255. */
 int im_fit_rgb(im_scaler *s, const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);

@@ -61,6 +61,7 @@ static int read_header(im_decoder *d, tjhandle tj, int *w, int *h, int *colours)
   *w = *h = 0; /* a file of tables alone is no error, and has no size */
   if (tjDecompressHeader3(tj, d->file.p, d->size, w, h, &sub, colours))
     return im_say(d, IM_BROKEN, "%s", tjGetErrorStr2(tj));
+  d->is_grey = *colours == TJCS_GRAY;
   return *w > 0 && *h > 0 ? SP_OK : im_say(d, IM_BROKEN, "it ends before the header says how large it is");
 }
 

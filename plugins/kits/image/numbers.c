@@ -7,8 +7,6 @@
 #include "formats.h"
 #include "npy.h"
 
-enum { MOST_CHANNELS = 1024 };
-
 /* ---- types ---- */
 static const struct {
   const char *name;
@@ -112,9 +110,9 @@ int im_npy_raw(im_decoder *d, struct im_raw *out, size_t *at) {
                   "other sides than channels",
                   words);
   int64_t channels = a.ndim == 3 ? s[place] : 1, h = s[place == 0], w = s[1 + (place == 0)], all = im_npy_bytes(&a);
-  if (channels < 1 || channels > MOST_CHANNELS || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX)
+  if (channels < 1 || channels > IM_MOST_CHANNELS || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX)
     return im_say(d, IM_BROKEN, "it holds %.100s, which is no picture", words);
-  if (all < 0 || (uint64_t)all > d->size - *at)
+  if (all < 0 || (!d->only_head && (uint64_t)all > d->size - *at))
     return im_say(d, IM_BROKEN, "its header says %.100s, and the file has %zu bytes of that: it is cut off", words,
                   d->size - *at);
   int is_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;

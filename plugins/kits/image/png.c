@@ -69,13 +69,36 @@ static void want_rgb(im_decoder *d, png_structp png, int colour, int depth) {
 
 static void want_numbers(job *j, png_structp png, int colour, int depth) {
   if (depth == 16 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) png_set_swap(png);
-  if (depth < 8) png_set_packing(png);
+  if (depth < 8 && !j->d->picture) png_set_packing(png);
+  if (j->d->picture && colour == PNG_COLOR_TYPE_PALETTE) {
+    png_set_palette_to_rgb(png);
+    png_set_strip_alpha(png);
+    colour = PNG_COLOR_TYPE_RGB;
+    depth = 8;
+  } else if (j->d->picture && depth < 8) {
+    png_set_expand_gray_1_2_4_to_8(png);
+  }
   int is_colour = colour != PNG_COLOR_TYPE_PALETTE && colour & PNG_COLOR_MASK_COLOR;
   *j->out = (im_pixels){.w = j->w,
                         .h = j->h,
                         .channels = (is_colour ? 3 : 1) + !!(colour & PNG_COLOR_MASK_ALPHA),
                         .type = depth == 16 ? IM_U16 : IM_U8,
-                        .colour = is_colour};
+                        .colour = is_colour,
+                        .alpha = !!(colour & PNG_COLOR_MASK_ALPHA),
+                        .picture = 1};
+}
+
+/* What the header says, whose checksum nobody has looked at. */
+void im_png_about(const im_decoder *d, im_pixels *out) {
+  enum { DEPTH_AT = 24, COLOUR_AT = 25 };
+  const uint8_t *p = d->file.p;
+  if (d->size <= COLOUR_AT || p[COLOUR_AT] == PNG_COLOR_TYPE_PALETTE) return;
+  int is_colour = p[COLOUR_AT] & PNG_COLOR_MASK_COLOR, alpha = !!(p[COLOUR_AT] & PNG_COLOR_MASK_ALPHA);
+  *out = (im_pixels){.channels = (is_colour ? 3 : 1) + alpha,
+                     .type = p[DEPTH_AT] == 16 ? IM_U16 : IM_U8,
+                     .colour = !!is_colour,
+                     .alpha = alpha,
+                     .picture = 1};
 }
 
 static int read_rows(job *j, png_structp png, png_infop info) {

@@ -11,6 +11,8 @@ typedef struct pnm {
   const uint8_t *p, *end;
   int kind; /* 1 to 6 */
   int w, h, most;
+  int as_numbers;
+  uint16_t *wide; /* numbers of 16 bits go there as they are; NULL: bytes are wanted */
 } pnm;
 
 static int is_text(const pnm *n) { return n->kind <= 3; }
@@ -47,7 +49,7 @@ static int read_header(pnm *n, int64_t max_pixels) {
   n->w = (int)w;
   n->h = (int)h;
   n->most = (int)most;
-  if (most > 255 && n->d) im_lost_bits(n->d, 16);
+  if (most > 255 && !n->as_numbers) im_lost_bits(n->d, 16);
   if (n->p < n->end && !is_text(n)) n->p++; /* one blank */
   return SP_OK;
 }
@@ -60,7 +62,11 @@ static uint8_t scaled(const pnm *n, int v) {
   return (uint8_t)rint((double)v / n->most * 255);
 }
 
-static void put(const pnm *n, uint8_t **rgb, int v) {
+static void put(pnm *n, uint8_t **rgb, int v) {
+  if (n->wide) {
+    *n->wide++ = (uint16_t)(v < n->most ? v : n->most);
+    return;
+  }
   uint8_t byte = scaled(n, v < n->most ? v : n->most);
   for (int c = channels_of(n); c <= 3; c += channels_of(n)) *(*rgb)++ = byte;
 }
@@ -96,8 +102,22 @@ int im_pnm(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   int rc = read_header(&n, max_pixels);
   *w = n.w;
   *h = n.h;
+  d->is_grey = channels_of(&n) == 1;
   if (rc || !px) return rc;
   uint8_t *rgb = im_reserve(px, (size_t)n.w * (size_t)n.h * 3);
   if (!rgb) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", n.w, n.h);
   return is_text(&n) ? from_text(&n, rgb) : from_bytes(&n, rgb);
+}
+
+int im_pnm_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
+  const uint8_t *p = d->file.p;
+  pnm n = {.d = d, .p = p + 2, .end = p + d->size, .kind = p[1] - '0', .as_numbers = 1};
+  int rc = read_header(&n, max_pixels);
+  if (rc || n.most < 256) return rc;
+  *out = (im_pixels){
+      .w = n.w, .h = n.h, .channels = channels_of(&n), .type = IM_U16, .colour = channels_of(&n) == 3, .picture = 1};
+  if (!px) return SP_OK;
+  n.wide = im_reserve(px, (size_t)n.w * (size_t)n.h * (size_t)channels_of(&n) * sizeof *n.wide);
+  if (!n.wide) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", n.w, n.h);
+  return is_text(&n) ? from_text(&n, NULL) : from_bytes(&n, NULL);
 }

@@ -81,6 +81,13 @@ static void add_row(const axis *y, int r, int first, int dh, const float *row, s
   }
 }
 
+static void to_bytes(const float *sums, size_t n, uint8_t *to) {
+  for (size_t k = 0; k < n; k++) {
+    float v = rintf(sums[k]);
+    to[k] = (uint8_t)(v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v);
+  }
+}
+
 /* Each source row is scaled along x once and added to the output rows it belongs to, so that memory is bounded by the
  * output and not by the height of the source; the sums are in the order of the source rows. */
 static int bilinear(im_scaler *s, const uint8_t *src, const im_geometry *g, uint8_t *dst) {
@@ -103,17 +110,14 @@ static int bilinear(im_scaler *s, const uint8_t *src, const im_geometry *g, uint
       add_row(&y, r + k, done, dh, rows + (size_t)k * to, line, acc);
     }
   }
-  for (size_t k = 0; k < count; k++) {
-    float v = rintf(acc[k]);
-    dst[k] = (uint8_t)(v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v);
-  }
+  to_bytes(acc, count, dst);
   return SP_OK;
 }
 
-static int bicubic(im_scaler *s, const uint8_t *src, const im_geometry *g, uint8_t *dst) {
+static int bicubic(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, uint8_t *dst) {
   cubic_axis x = cubic_axis_of(g->sw, g->rw), y = cubic_axis_of(g->sh, g->rh);
   void *wx = im_reserve(&s->wx, cubic_table_bytes(&x, g->dw)), *wy = im_reserve(&s->wy, cubic_table_bytes(&y, g->dh));
-  void *memory = im_reserve(&s->acc, cubic_bytes_memory(g->sw, g->dw, 3, cubic_most(&y)));
+  void *memory = im_reserve(&s->acc, cubic_bytes_memory(g->sw, g->dw, channels, cubic_most(&y)));
   cubic_table tx, ty;
   if (!wx || !wy || !memory) return SP_E_NOMEM;
   cubic_table_in(&tx, &x, g->ox, g->dw, wx);
@@ -122,21 +126,98 @@ static int bicubic(im_scaler *s, const uint8_t *src, const im_geometry *g, uint8
                            .y = &ty,
                            .in = src,
                            .out = dst,
-                           .in_pitch = (size_t)g->sw * 3,
-                           .out_pitch = (size_t)g->dw * 3,
-                           .pix = 3,
+                           .in_pitch = (size_t)g->sw * (size_t)channels,
+                           .out_pitch = (size_t)g->dw * (size_t)channels,
+                           .pix = channels,
                            .in_w = g->sw,
                            .to = g->dh},
               memory);
   return SP_OK;
 }
 
+/* ---- any number of channels ---- */
+/* Weights of bicubic as floats. */
+static int cubic_axis_make(im_buf *mem, int in, int64_t all_out, int64_t from, int out, axis *a) {
+  cubic_axis c = cubic_axis_of(in, all_out);
+  a->most = cubic_most(&c);
+  size_t ints = (size_t)out * 2 * sizeof(int), all = ints + (size_t)out * (size_t)a->most * sizeof(float);
+  a->first = im_reserve(mem, all);
+  if (!a->first) return SP_E_NOMEM;
+  a->n = a->first + out;
+  a->w = (float *)(void *)(a->n + out);
+  for (int i = 0; i < out; i++) {
+    double centre = cubic_centre(&c, from + i), total = cubic_span(&c, centre, &a->first[i], &a->n[i]);
+    for (int j = 0; j < a->n[i]; j++)
+      a->w[(size_t)i * (size_t)a->most + (size_t)j] = (float)(cubic_tap(&c, centre, a->first[i] + j) / total);
+  }
+  return SP_OK;
+}
+
+static void scale_row(const axis *a, const float *src, size_t channels, float *dst, int dw) {
+  for (int i = 0; i < dw; i++, dst += channels) {
+    const float *s = src + (size_t)a->first[i] * channels, *w = a->w + (size_t)i * (size_t)a->most;
+    for (size_t c = 0; c < channels; c++) dst[c] = s[c] * w[0];
+    for (int j = 1; j < a->n[i]; j++)
+      for (size_t c = 0; c < channels; c++) dst[c] += s[(size_t)j * channels + c] * w[j];
+  }
+}
+
+/* A row of either source: bytes as floats in `wide`. */
+static const float *row_of(const float *floats, const uint8_t *bytes, size_t row, size_t n, float *wide) {
+  if (floats) return floats + row * n;
+  for (size_t i = 0; i < n; i++) wide[i] = bytes[row * n + i];
+  return wide;
+}
+
+/* One of floats and bytes is NULL. As bilinear() does it; the sums are in `to`. */
+static int scale_any(im_scaler *s, const float *floats, const uint8_t *bytes, const im_geometry *g, int channels,
+                     int interpolation, float *to) {
+  int sw = g->sw, dw = g->dw, dh = g->dh;
+  size_t line = (size_t)dw * (size_t)channels, from = (size_t)sw * (size_t)channels;
+  axis x, y;
+  int (*make)(im_buf *, int, int64_t, int64_t, int, axis *) = interpolation == IM_BICUBIC ? cubic_axis_make : axis_make;
+  if (make(&s->wx, sw, g->rw, g->ox, dw, &x) || make(&s->wy, g->sh, g->rh, g->oy, dh, &y)) return SP_E_NOMEM;
+  float *wide = im_reserve(&s->wide, from * sizeof *wide), *row = im_reserve(&s->row, line * sizeof *row);
+  if (!wide || !row) return SP_E_NOMEM;
+  int end = y.first[dh - 1] + y.n[dh - 1];
+  for (int r = y.first[0], done = 0; r < end; r++) {
+    scale_row(&x, row_of(floats, bytes, (size_t)r, from, wide), (size_t)channels, row, dw);
+    while (done < dh && y.first[done] + y.n[done] <= r) done++;
+    add_row(&y, r, done, dh, row, line, to);
+  }
+  return SP_OK;
+}
+
+static int is_same(const im_geometry *g) {
+  return g->sw == g->rw && g->sh == g->rh && g->dw == g->sw && g->dh == g->sh;
+}
+
+int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int channels, int interpolation, float *dst) {
+  if (!is_same(g)) return scale_any(s, src, NULL, g, channels, interpolation, dst);
+  memcpy(dst, src, (size_t)g->dw * (size_t)g->dh * (size_t)channels * sizeof *dst);
+  return SP_OK;
+}
+
+int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, int interpolation, uint8_t *dst) {
+  size_t n = (size_t)g->dw * (size_t)g->dh * (size_t)channels;
+  if (channels == 3) return im_resize(s, src, g, interpolation, dst);
+  if (is_same(g)) {
+    memcpy(dst, src, n);
+    return SP_OK;
+  }
+  if (interpolation == IM_BICUBIC) return bicubic(s, src, g, channels, dst);
+  float *sums = im_reserve(&s->acc, n * sizeof *sums);
+  if (!sums || scale_any(s, NULL, src, g, channels, interpolation, sums)) return SP_E_NOMEM;
+  to_bytes(sums, n, dst);
+  return SP_OK;
+}
+
 int im_resize(im_scaler *s, const uint8_t *src, const im_geometry *g, int interpolation, uint8_t *dst) {
-  if (g->sw == g->rw && g->sh == g->rh && g->dw == g->sw && g->dh == g->sh) {
+  if (is_same(g)) {
     memcpy(dst, src, (size_t)g->dw * 3 * (size_t)g->dh);
     return SP_OK;
   }
-  return interpolation == IM_BICUBIC ? bicubic(s, src, g, dst) : bilinear(s, src, g, dst);
+  return interpolation == IM_BICUBIC ? bicubic(s, src, g, 3, dst) : bilinear(s, src, g, dst);
 }
 
 /* The input that output i shows; in float as torchvision has it. */

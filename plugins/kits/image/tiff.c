@@ -75,11 +75,11 @@ static int check_bytes(job *j) {
   static const char *const forms[] = {[SAMPLEFORMAT_INT] = "with a sign", [SAMPLEFORMAT_IEEEFP] = "float"};
   int odd = j->form == SAMPLEFORMAT_INT || j->form == SAMPLEFORMAT_IEEEFP;
   if (odd || j->bits > MOST_BITS)
-    return im_say(j->d, IM_BROKEN, "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read", j->bits,
+    return im_say(j->d, IM_BROKEN, "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read as bytes, `dtype = \"float32\"` keeps them", j->bits,
                   odd ? " (" : "", odd ? forms[j->form] : "", odd ? ")" : "", j->samples);
   if (j->samples > MOST_SAMPLES)
-    return im_say(j->d, IM_BROKEN, "samples of %d bits, %d a pixel; at most 8 of 16 bits are read", j->bits,
-                  j->samples);
+    return im_say(j->d, IM_BROKEN, "samples of %d bits, %d a pixel; at most 8 are read as RGB, `channels = %d` keeps them", j->bits,
+                  j->samples, j->samples);
   return SP_OK;
 }
 
@@ -100,7 +100,7 @@ static int check_header(job *j, TIFF *tif) {
   TIFFGetField(tif, TIFFTAG_PHOTOMETRIC, &j->photometric);
   j->planes = config == PLANARCONFIG_SEPARATE && j->samples > 1;
   int rc = im_check_pixels(j->d, w, h, j->max_pixels < MOST_PIXELS ? j->max_pixels : MOST_PIXELS);
-  if (!rc && !j->out) rc = check_bytes(j);
+  if (!rc && !j->out && j->px) rc = check_bytes(j);
   if (rc) return rc;
   int64_t each = j->out ? (int64_t)j->samples * (j->bits + 7) / 8 : (int64_t)MOST_SAMPLES * (MOST_BITS / 8);
   if (each > IM_MAX_FILE / ((int64_t)w * h))
@@ -132,11 +132,15 @@ static void note_lost(job *j, TIFF *tif) {
                                                                                        : 1;
   TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &n, &kinds);
   int alpha = n && (kinds[0] == EXTRASAMPLE_ASSOCALPHA || kinds[0] == EXTRASAMPLE_UNASSALPHA);
+  char cure[32] = "dtype = \"uint16\"";
+  if (j->bits <= 8) snprintf(cure, sizeof cure, "channels = %d", j->samples);
   if (j->samples > shown + alpha)
-    snprintf(j->d->lost, sizeof j->d->lost, "%d channels, of which the first %s read", j->samples,
+    snprintf(j->d->lost, sizeof j->d->lost, "%d channels%s, of which the first %s read; `%s` keeps all", j->samples,
+             j->bits == 16 ? " of 16 bits" : "",
              shown == 1   ? "one is"
              : shown == 3 ? "three are"
-                          : "four are");
+                          : "four are",
+             cure);
   else if (j->bits == 16) im_lost_bits(j->d, j->bits);
 }
 
@@ -163,6 +167,25 @@ static int run(job *j, TIFF *tif) {
 }
 
 /* ---- numbers ---- */
+#define TAG_GDAL_NODATA 42113
+
+/* "-9999": what GDAL writes where pixels are missing. */
+static void take_nodata(im_decoder *d, TIFF *tif) {
+  uint32_t n = 0;
+  const char *text = NULL;
+  char copy[64], *end;
+  if (!TIFFGetField(tif, TAG_GDAL_NODATA, &n, &text) || !text || !n) return;
+  snprintf(copy, sizeof copy, "%.*s", n < sizeof copy ? (int)n : (int)sizeof copy - 1, text);
+  d->nodata = strtod(copy, &end);
+  d->says_nodata = end != copy;
+}
+
+static int has_alpha(TIFF *tif) {
+  uint16_t n = 0, *kinds = NULL;
+  TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &n, &kinds);
+  return n > 0 && (kinds[n - 1] == EXTRASAMPLE_ASSOCALPHA || kinds[n - 1] == EXTRASAMPLE_UNASSALPHA);
+}
+
 static int type_of(const job *j) {
   if (j->form == SAMPLEFORMAT_IEEEFP)
     return j->bits == 16 ? IM_F16 : j->bits == 32 ? IM_F32 : j->bits == 64 ? IM_F64 : -1;
@@ -216,20 +239,30 @@ static int read_lines(job *j, TIFF *tif, uint8_t *part, uint8_t *to) {
   return SP_OK;
 }
 
+static int has_numbers(const job *j) {
+  return j->photometric == PHOTOMETRIC_MINISBLACK || j->photometric == PHOTOMETRIC_MINISWHITE ||
+         j->photometric == PHOTOMETRIC_RGB || (j->photometric == PHOTOMETRIC_PALETTE && !j->d->picture);
+}
+
 static int run_numbers(job *j, TIFF *tif) {
   im_decoder *d = j->d;
   int rc = check_header(j, tif), type;
   if (rc) return rc;
-  int as_they_are = j->photometric == PHOTOMETRIC_MINISBLACK || j->photometric == PHOTOMETRIC_MINISWHITE ||
-                    j->photometric == PHOTOMETRIC_RGB || j->photometric == PHOTOMETRIC_PALETTE;
-  if (!as_they_are) return SP_OK; /* of other colours libtiff makes RGB */
+  if (!has_numbers(j)) return SP_OK; /* of other colours libtiff makes RGB */
+  take_nodata(d, tif);
   if ((type = type_of(j)) < 0)
     return im_say(d, IM_BROKEN, "its numbers are of a kind that is not read (%d bits, format %d); save it as float32",
                   j->bits, j->form);
   if (j->photometric == PHOTOMETRIC_MINISWHITE)
     return im_say(d, SP_E_DATA,
                   "it says that 0 is white, so its numbers may be meant the other way round; save it as PNG");
-  *j->out = (im_pixels){j->w, j->h, j->samples, type, j->photometric == PHOTOMETRIC_RGB && j->samples >= 3};
+  *j->out = (im_pixels){.w = j->w,
+                        .h = j->h,
+                        .channels = j->samples,
+                        .type = type,
+                        .colour = j->photometric == PHOTOMETRIC_RGB && j->samples >= 3,
+                        .alpha = has_alpha(tif)};
+  if (!j->px) return SP_OK;
   size_t n = (size_t)j->w * (size_t)j->h, item = im_type_bytes(type);
   uint8_t *to = im_reserve(j->px, n * item * j->samples);
   uint64_t bytes = TIFFIsTiled(tif) ? TIFFTileSize64(tif) : TIFFScanlineSize64(tif);
@@ -272,7 +305,21 @@ int im_tiff_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *ou
   return open_and(&j, run_numbers);
 }
 
+int im_tiff_about(im_decoder *d, im_pixels *out) {
+  job j = {.d = d, .max_pixels = INT64_MAX, .out = out};
+  int picture = d->picture;
+  d->picture = 1;
+  int rc = open_and(&j, run_numbers);
+  d->picture = picture;
+  return rc;
+}
+
 #else
+
+int im_tiff_about(im_decoder *d, im_pixels *out) {
+  (void)d, (void)out;
+  return SP_OK; /* decoding says it */
+}
 
 int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   (void)max_pixels, (void)px, (void)w, (void)h;
@@ -284,7 +331,7 @@ int im_tiff(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 
 int im_tiff_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
   int w, h;
-  (void)as, (void)out;
+  (void)out;
   return im_tiff(d, max_pixels, px, &w, &h);
 }
 

@@ -7,6 +7,7 @@
 
 #include "../../kits/feed.h"
 #include "../../kits/image/image.h"
+#include "../../kits/image/keep.h"
 #include "../../kits/image/rows.h"
 #include "../../kits/image/window.h"
 #include "../../kits/image/work.h"
@@ -19,23 +20,26 @@ typedef struct ir_params {
   int64_t workers, max_pixels, max_bytes;
   im_fitting fit;
   int32_t orient, grey, decode;
+  im_keep_params keep;
 } ir_params;
 
 /* One thread's memory. */
 typedef struct ir_worker {
   im_decoder decoder;
   im_scaler scaler;
-  im_buf image, rgb; /* rgb: of an image whose output is grey */
+  im_buf image, rgb; /* rgb: of an image whose output is grey; numbers */
 } ir_worker;
 
 typedef struct ir_self {
   const ir_params *p;
   int h, w;
+  im_keep keep; /* grey bytes: of one channel */
+  int keeps;
   ir_worker *workers;
   im_work work;
   ir_pictures pictures; /* that windows are cut from */
-  int noted, lost; /* atomic: a damaged file that was read all the same, and one that has more bits or channels than are
-                         * read, are named already */
+  int noted, lost, no_data; /* atomic: a damaged file that was read all the same, one that has more bits or channels than
+                             * are read, and one with no data are named already */
 } ir_self;
 
 typedef struct ir_batch {
@@ -61,11 +65,26 @@ static void image_requests_destroy(void *arg) {
   free(self);
 }
 
+/* NULL, or what is wrong. */
+static const char *take_keep(ir_self *self, const ir_params *p, char words[256]) {
+  const char *wrong = im_keep_of(&p->keep, &self->keep, words);
+  if (wrong) return wrong;
+  if (p->grey && self->keep.channels > 1) return "grey gives one channel, and channels says another number";
+  if (p->grey) self->keep.channels = 1;
+  self->keeps = im_keep_is_on(&self->keep);
+  if (self->keeps && !self->keep.channels)
+    return "requests have no first file that says how many channels there are: `channels = 4` does";
+  if (!self->keep.channels) self->keep.channels = 3;
+  return NULL;
+}
+
 static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
   const ir_params *p = params;
+  char words[256];
   ir_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for requests");
   const char *wrong = im_fitting_wrong(&p->fit, (int)p->size.v[p->size.n - 1], (int)p->size.v[0]);
+  if (!wrong) wrong = take_keep(self, p, words);
   if (wrong) {
     free(self);
     return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
@@ -92,9 +111,9 @@ static int image_requests_create(sp_ctx *ctx, const void *params, void **out) {
 static int image_requests_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   const ir_self *self = arg;
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
-  plan->out[0].spec[0] = (sp_spec){.dtype = SP_U8,
+  plan->out[0].spec[0] = (sp_spec){.dtype = im_keep_dtype(&self->keep),
                                    .ndim = 4,
-                                   .shape = {plan->batch, self->p->grey ? 1 : 3, self->h, self->w},
+                                   .shape = {plan->batch, self->keep.channels, self->h, self->w},
                                    .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
   plan->request_max = (uint64_t)self->p->max_bytes;
@@ -113,21 +132,50 @@ static void note_loss(const ir_batch *b, const char *path, const char *what) {
     b->ctx->host->log(b->ctx, SP_LOG_WARN, "%.700s has %s; others are not named", path, what);
 }
 
+static void note_no_data(const ir_batch *b, const char *path, const im_kept *is) {
+  uint64_t n = is->no_data + is->not_finite;
+  if (n && !__atomic_exchange_n(&b->self->no_data, 1, __ATOMIC_RELAXED))
+    b->ctx->host->log(b->ctx, SP_LOG_WARN,
+                      "%.700s has %" PRIu64 " numbers that are NaN, infinite or stand for no data; they become %.9g; "
+                      "others are not named",
+                      path, n, (double)b->self->keep.fill);
+}
+
+/* Bytes of a pixel that is decoded: of grey ones RGB. */
+static size_t pixel_of(const ir_self *self) {
+  return self->keeps ? (size_t)self->keep.channels * im_keep_bytes(&self->keep) : 3;
+}
+
+static void mirror(const ir_self *self, uint8_t *row) {
+  size_t pixel = pixel_of(self), line = pixel * (size_t)self->w;
+  for (int y = 0; y < self->h; y++, row += line)
+    for (size_t left = 0, right = line - pixel; left < right; left += pixel, right -= pixel)
+      for (size_t k = 0; k < pixel; k++) {
+        uint8_t kept = row[left + k];
+        row[left + k] = row[right + k];
+        row[right + k] = kept;
+      }
+}
+
 /* The window at the size that the whole image is scaled to. */
-static int cut(ir_self *self, ir_worker *w, const char *path, const im_window *at, uint8_t *out, int *width,
+static int cut(const ir_batch *b, ir_worker *w, const char *path, const im_window *at, void *out, int *width,
                int *height, char note[128]) {
+  ir_self *self = b->self;
   if (at->window_w != self->w || at->window_h != self->h) {
     snprintf(w->decoder.why, sizeof w->decoder.why, "a window of %d x %d is asked for, and size is %d x %d",
              at->window_w, at->window_h, self->w, self->h);
     return SP_E_INVALID;
   }
-  ir_picture *picture = ir_pictures_get(&self->pictures, path, &w->decoder, self->p->max_pixels);
+  ir_picture *picture =
+      ir_pictures_get(&self->pictures, path, &w->decoder, self->keeps ? &self->keep : NULL, self->p->max_pixels);
   int rc = picture ? picture->rc : SP_E_NOMEM;
   if (picture) snprintf(w->decoder.why, sizeof w->decoder.why, "%s", picture->why);
   if (!rc) {
     *width = picture->w;
     *height = picture->h;
     snprintf(note, 128, "%s", picture->note);
+    note_loss(b, path, picture->lost);
+    if (self->keeps) note_no_data(b, path, &picture->is);
     im_geometry g = {.sw = picture->w,
                      .sh = picture->h,
                      .dw = self->w,
@@ -136,23 +184,33 @@ static int cut(ir_self *self, ir_worker *w, const char *path, const im_window *a
                      .rh = at->h,
                      .ox = at->x,
                      .oy = at->y};
-    rc = im_resize(&w->scaler, picture->rgb.p, &g, self->p->fit.interpolation, out);
+    int how = self->p->fit.interpolation;
+    rc = self->keeps ? im_keep_resize(&w->scaler, &self->keep, picture->px.p, &g, how, out)
+                     : im_resize(&w->scaler, picture->px.p, &g, how, out);
   }
   if (picture) ir_pictures_put(&self->pictures, picture);
   if (rc == SP_E_NOMEM) snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
-  uint8_t *row = out;
-  for (int y = 0; !rc && at->flip && y < self->h; y++, row += 3 * self->w)
-    for (int left = 0, right = self->w - 1; left < right; left++, right--)
-      for (int c = 0; c < 3; c++) {
-        uint8_t kept = row[3 * left + c];
-        row[3 * left + c] = row[3 * right + c];
-        row[3 * right + c] = kept;
-      }
+  if (!rc && at->flip) mirror(self, out);
   return rc;
 }
 
+static int read_numbers(const ir_batch *b, ir_worker *w, const char *path, void *out, int size[2], char found[128]) {
+  ir_self *self = b->self;
+  im_kept is;
+  int rc = im_keep_read(&w->decoder, &self->keep, self->p->max_pixels, &w->image, &w->rgb, &is);
+  if (rc) return rc;
+  size[0] = is.h;
+  size[1] = is.w;
+  snprintf(found, 128, "%s", w->decoder.note);
+  note_loss(b, path, w->decoder.lost);
+  note_no_data(b, path, &is);
+  if (!im_keep_fit(&w->scaler, &self->keep, &self->p->fit, w->rgb.p, &is, out, self->w, self->h)) return SP_OK;
+  snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
+  return SP_E_NOMEM;
+}
+
 /* Where nobody reads pixels the header is enough. */
-static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t form, uint8_t *out, int size[2],
+static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t form, void *out, int size[2],
                   char why[IM_WORDS]) {
   ir_self *self = b->self;
   char path[4096] = "an image", found[128] = "";
@@ -164,13 +222,15 @@ static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t
     snprintf(w->decoder.why, sizeof w->decoder.why, "the request makes no sense, or its file's name is too long");
     rc = SP_E_INVALID;
   } else if (form == IM_FORM_WINDOW && out) {
-    rc = cut(self, w, path, &at, out, &size[1], &size[0], found);
+    rc = cut(b, w, path, &at, out, &size[1], &size[0], found);
   } else {
     rc = im_load(&w->decoder, path);
   }
   if (!rc && !out) {
     rc = im_size(&w->decoder, &size[1], &size[0]);
     if (!rc) rc = im_check_pixels(&w->decoder, size[1], size[0], self->p->max_pixels);
+  } else if (!rc && form != IM_FORM_WINDOW && self->keeps) {
+    rc = read_numbers(b, w, path, out, size, found);
   } else if (!rc && form != IM_FORM_WINDOW) {
     rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, &size[1], &size[0]);
     if (!rc) snprintf(found, sizeof found, "%s", w->decoder.note);
@@ -190,7 +250,8 @@ static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t
 static int fill_item(void *arg, int64_t i, int worker) {
   const ir_batch *b = arg;
   ir_self *self = b->self;
-  size_t pixels = (size_t)self->h * (size_t)self->w, bytes = pixels * (self->p->grey ? 1 : 3);
+  size_t pixels = (size_t)self->h * (size_t)self->w, grey = !self->keeps && self->keep.channels == 1,
+         bytes = pixels * (grey ? 1 : pixel_of(self));
   uint8_t *out = b->image ? b->image + (size_t)i * bytes : NULL, *rgb = out;
   char why[IM_WORDS];
   uint32_t form;
@@ -198,7 +259,7 @@ static int fill_item(void *arg, int64_t i, int worker) {
   const sp_part *part = b->ids ? feed_parts(&b->f, b->ids[i], &form) : NULL;
   ir_worker *w = &self->workers[worker];
   int rc = SP_OK;
-  if (out && part && self->p->grey && !(rgb = im_reserve(&w->rgb, pixels * 3))) {
+  if (out && part && grey && !(rgb = im_reserve(&w->rgb, pixels * 3))) {
     rc = SP_E_NOMEM;
     snprintf(why, sizeof why, "no memory for %d x %d pixels", self->h, self->w);
   }
@@ -221,10 +282,10 @@ static int image_requests_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 /* ---- description ---- */
 static const sp_port outputs[] = {
     {.name = "image",
-     .dtypes = SP_DT(SP_U8),
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W, or with grey N x 1 x H x W; black where a step has more places than requests"},
+     .doc = "RGB images, N x 3 x H x W, or as grey, dtype and channels say; black where a step has more places than requests"},
     {.name = "size",
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,
@@ -244,6 +305,7 @@ static const sp_param params[] = {
     IM_SHORTER_ROW(OFFSET(fit.shorter), "as the reader has it"),
     IM_INTERPOLATION_ROW(OFFSET(fit.interpolation), "as the reader has it"),
     IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
+    IM_KEEP_ROWS(OFFSET(keep)),
     IM_ORIENT_ROW(OFFSET(orient), "images are turned upright as their EXIF orientation "
                                   "says; false: as stored"),
     {.name = "decode",

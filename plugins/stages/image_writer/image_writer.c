@@ -101,6 +101,8 @@ static void image_writer_destroy(void *arg) {
     im_buf_free(&w->original);
     im_buf_free(&w->labels);
     im_buf_free(&w->overlay);
+    im_buf_free(&w->numbers);
+    im_buf_free(&w->scratch);
     im_buf_free(&w->probabilities.best);
   }
   free(self->workers);
@@ -114,6 +116,10 @@ static void image_writer_destroy(void *arg) {
 static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
   const iw_params *p = params;
   int rc;
+  char words[256];
+  im_keep keep;
+  const char *wrong = im_keep_of(&p->keep, &keep, words);
+  if (wrong) return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
   if (!*p->dir) return ctx->host->fail(ctx, SP_E_INVALID, "dir is empty; it says where the files go");
   if ((rc = check_pattern(ctx, "images", p->images, PICTURES)) ||
       (rc = check_pattern(ctx, "masks", p->masks, LABELS)) ||
@@ -124,6 +130,8 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
   iw_self *self = calloc(1, sizeof *self);
   if (!self) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the image writer");
   self->p = p;
+  self->keep = keep;
+  self->keeps = im_keep_is_on(&keep);
   self->n_workers = par ? par->threads(ctx) : 1;
   im_work_init(&self->work);
   self->workers = calloc((size_t)self->n_workers, sizeof *self->workers);
@@ -138,8 +146,6 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
 }
 
 static int check_image(sp_ctx *ctx, const sp_spec *s) {
-  if (s->shape[1] != 3 && s->shape[1] != 1)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "image has %" PRId64 " channels, 3 (RGB) or 1 (grey) are expected", s->shape[1]);
   if (s->order != SP_ROW_MAJOR && s->order != SP_CHANNELS_LAST)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "image must be row-major or channels last");
   return SP_OK;
@@ -258,10 +264,11 @@ static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 /* ---- description ---- */
 static const sp_port image_writer_inputs[] = {
     {.name = "image",
-     .dtypes = SP_DT(SP_U8),
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W"},
+     .doc = "RGB images, N x 3 x H x W, bytes or floats from 0 to 1; of others the first three channels are shown, of less than "
+            "three the first as grey"},
     {.name = "mask",
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,
@@ -366,6 +373,7 @@ static const sp_param image_writer_params[] = {
          "overlays; without them the class's number"},
     {.name = "quality", .type = SP_PARAM_INT, AT(quality), .idef = 92, .imin = 1, .imax = 100, .doc = "of JPEG files"},
     IM_MAX_PIXELS_ROW(offsetof(iw_params, max_pixels), "an original whose header says more is refused"),
+    IM_KEEP_ROWS(offsetof(iw_params, keep)),
     IM_ORIENT_ROW(offsetof(iw_params, orient), "originals are turned upright as their EXIF orientation says, as the stage "
                                                "that reads them does; false: as they are stored"),
     {.name = "max_scores",

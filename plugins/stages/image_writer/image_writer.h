@@ -9,6 +9,7 @@
 
 #include "../../kits/feed.h"
 #include "../../kits/image/image.h"
+#include "../../kits/image/keep.h"
 #include "../../kits/image/rows.h"
 #include "../../kits/image/window.h"
 #include "../../kits/image/work.h"
@@ -26,6 +27,7 @@ typedef struct iw_params {
   int64_t quality, max_pixels, max_scores, background;
   double opacity;
   int32_t restore, orient;
+  im_keep_params keep;
 } iw_params;
 
 /* A picture's probabilities on their way to a file. */
@@ -40,7 +42,7 @@ typedef struct iw_worker {
   im_encoder encoder;
   im_decoder decoder;
   im_enlarger enlarger;
-  im_buf rgb, original, labels, overlay;
+  im_buf rgb, original, labels, overlay, numbers, scratch;
   iw_probabilities probabilities;
   int64_t pixels[256];    /* of each label, of the sample */
   uint64_t tint[256][3];  /* what the overlay shows of each label within its outline, added up, */
@@ -57,6 +59,8 @@ typedef struct iw_pile {
 
 typedef struct iw_self {
   const iw_params *p;
+  im_keep keep; /* of originals */
+  int keeps;
   iw_worker *workers;
   int n_workers;
   char *class_text;     /* a copy of class_names, cut into lines */

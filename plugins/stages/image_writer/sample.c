@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,21 +68,29 @@ static int write_labels(iw_worker *w, const iw_params *p, const iw_place *at, co
   return rc ? rc : save(w, path, im_labels_to_png(&w->encoder, v->labels, v->w, v->h));
 }
 
-/* Sample i as RGB triples. */
+/* Sample i as RGB triples: of floats those from 0 to 1, of many channels the first three. */
 static int take_rgb(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
   const sp_spec *spec = &b->image->spec;
-  size_t pixels = (size_t)(spec->shape[2] * spec->shape[3]);
-  size_t channels = (size_t)spec->shape[1];
-  const uint8_t *in = (const uint8_t *)b->image->data + (size_t)i * pixels * channels;
+  size_t pixels = (size_t)(spec->shape[2] * spec->shape[3]), channels = (size_t)spec->shape[1];
+  int floats = spec->dtype == SP_F32, last = spec->order == SP_CHANNELS_LAST;
+  const uint8_t *in = (const uint8_t *)b->image->data + (size_t)i * pixels * channels * (floats ? sizeof(float) : 1);
   v->rgb = in;
   v->h = (int)spec->shape[2];
   v->w = (int)spec->shape[3];
-  if (channels == 3 && spec->order == SP_CHANNELS_LAST) return SP_OK;
+  if (channels == 3 && last && !floats) return SP_OK;
   uint8_t *out = im_reserve(&w->rgb, pixels * 3);
   if (!out) return say(w, SP_E_NOMEM, "no memory for an image of %d x %d", v->w, v->h);
-  for (size_t k = 0; k < pixels; k++)
-    for (size_t c = 0; c < 3; c++) out[k * 3 + c] = in[channels == 1 ? k : c * pixels + k];
   v->rgb = out;
+  if (last && floats) im_look_floats((const float *)(const void *)in, (int)channels, pixels, 0.0f, 1.0f, out);
+  else if (last) im_look_bytes(in, (int)channels, pixels, out);
+  for (size_t c = 0; c < 3 && !last; c++) { /* planes: each as grey, of which one colour is kept */
+    size_t at = (channels < 3 ? 0 : c) * pixels;
+    uint8_t one[3];
+    for (size_t k = 0; k < pixels; k++) {
+      if (floats) im_look_floats((const float *)(const void *)in + at + k, 1, 1, 0.0f, 1.0f, one);
+      out[k * 3 + c] = floats ? one[0] : in[at + k];
+    }
+  }
   return SP_OK;
 }
 
@@ -118,11 +127,36 @@ static int blend(iw_worker *w, const iw_params *p, const iw_view *v, iw_view *ou
   return SP_OK;
 }
 
+/* A file of numbers as RGB: range becomes black to white, or where there is none its least and largest number do. */
+static int look_at_numbers(const iw_self *self, iw_worker *w, iw_view *v) {
+  const im_keep *k = &self->keep;
+  im_kept is;
+  int rc = im_keep_read(&w->decoder, k, self->p->max_pixels, &w->scratch, &w->numbers, &is);
+  if (rc) return rc;
+  size_t pixels = (size_t)is.w * (size_t)is.h, n = pixels * (size_t)is.channels;
+  uint8_t *rgb = im_reserve(&w->original, pixels * 3);
+  if (!rgb) return say(w, SP_E_NOMEM, "no memory for a picture of %d x %d pixels", is.w, is.h);
+  const float *f = w->numbers.p;
+  float lo = k->lo, hi = k->lo + 1.0f / k->by;
+  if (k->as != IM_AS_UINT8 && !*self->p->keep.range) {
+    lo = INFINITY;
+    hi = -INFINITY;
+    for (size_t i = 0; i < n; i++) lo = fminf(lo, f[i]), hi = fmaxf(hi, f[i]);
+  }
+  if (k->as == IM_AS_UINT8) im_look_bytes(w->numbers.p, is.channels, pixels, rgb);
+  else im_look_floats(f, is.channels, pixels, lo, hi, rgb);
+  v->w = is.w;
+  v->h = is.h;
+  return SP_OK;
+}
+
 /* The file that a sample came from, in `part` or at `path`: its size, and where an overlay is wanted its picture. */
-static int open_original(iw_worker *w, const iw_params *p, const char *path, const sp_part *part, iw_view *v) {
+static int open_original(const iw_self *self, iw_worker *w, const char *path, const sp_part *part, iw_view *v) {
+  const iw_params *p = self->p;
   w->decoder.as_stored = !p->orient;
   int rc = part ? im_take(&w->decoder, part->data, part->bytes) : im_load(&w->decoder, path);
-  if (!rc && *p->overlays) rc = im_rgb(&w->decoder, p->max_pixels, &w->original, &v->w, &v->h);
+  if (!rc && *p->overlays && self->keeps) rc = look_at_numbers(self, w, v);
+  else if (!rc && *p->overlays) rc = im_rgb(&w->decoder, p->max_pixels, &w->original, &v->w, &v->h);
   else if (!rc) rc = im_size(&w->decoder, &v->w, &v->h);
   if (rc) return say(w, rc > 0 ? SP_E_DATA : rc, "%.700s: %s", path, w->decoder.why);
   if (v->w > p->max_pixels / v->h)
@@ -255,7 +289,7 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   if (!b->mask && !b->logits) return SP_OK;
   if (b->mask || !b->image) size_of(b->mask ? b->mask : b->logits, b->mask ? 1 : 2, &v);
   find_original(b, i, entry, &part, path);
-  if ((part || *path) && (rc = open_original(w, p, path, part, &v))) return rc;
+  if ((part || *path) && (rc = open_original(b->self, w, path, part, &v))) return rc;
   if ((rc = b->mask ? take_labels(b, w, i, &v) : take_both(b, w, i, &at, &v))) return rc;
   count(w, &v);
   tell(b, w, i, &v);

@@ -54,26 +54,45 @@ static int refuse(sp_ctx *ctx, const char *path, const rd_array *a, const char *
   return ctx->host->fail(ctx, SP_E_DATA, "%s holds %s; %s", path, is, want);
 }
 
-static int image_rows(sp_ctx *ctx, const char *path, rows *r) {
+/* Whether an array of pictures of so many rows and columns may have `n` channels. */
+static int may_be_channels(const im_keep_params *keep, int64_t n, int64_t h, int64_t w) {
+  if (keep->channels) return n == keep->channels;
+  return keep->as == IM_AS_UINT8 ? n == 3 || n == 1 : n <= 64 && n < h && n < w;
+}
+
+static int refuse_channels(sp_ctx *ctx, const char *path, const rd_array *a) {
+  const int64_t *s = a->is.shape;
+  char want[240];
+  int64_t least = s[1] < s[3] ? s[1] : s[3];
+  if (a->is.ndim == 4 && least <= IM_MOST_CHANNELS)
+    snprintf(want, sizeof want,
+             "N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read; `channels = %" PRId64
+             "` reads all of these",
+             least);
+  else snprintf(want, sizeof want, "images are N x H x W, N x H x W x C or N x C x H x W");
+  return refuse(ctx, path, a, want);
+}
+
+static int image_rows(sp_ctx *ctx, const im_keep_params *keep, const char *path, rows *r) {
   const rd_array *a = &r->array;
   const int64_t *s = a->is.shape;
-  int last = a->is.ndim == 4 && (s[3] == 3 || s[3] == 1), first = a->is.ndim == 4 && (s[1] == 3 || s[1] == 1);
-  if (a->is.type != 'u' || a->is.item != 1)
+  int type = im_npy_type(&a->is), last = a->is.ndim == 4 && may_be_channels(keep, s[3], s[1], s[2]),
+      first = a->is.ndim == 4 && may_be_channels(keep, s[1], s[2], s[3]);
+  if (type < 0) return refuse(ctx, path, a, "images are numbers: whole ones, or floats of 16, 32 or 64 bits");
+  if ((type != IM_U8 || a->is.type != 'u') && keep->as == IM_AS_UINT8)
     return refuse(ctx, path, a,
-                  "images are uint8: save array.astype(\"uint8\"), or of numbers from 0 to 1 (255 * array).round()"
-                  ".astype(\"uint8\")");
+                  type == IM_U16 ? "images are bytes unless `dtype = \"uint16\"` keeps such numbers"
+                                 : "images are bytes unless `dtype = \"float32\"` keeps such numbers");
   if (last && first)
     return refuse(ctx, path, a,
-                  "that is N x H x W x C as well as N x C x H x W, of 1 or 3 channels: save it with H and W other than "
+                  "that is N x H x W x C as well as N x C x H x W, of as many channels: save it with H and W other than "
                   "these, or grey as N x H x W");
-  if (a->is.ndim != 3 && !last && !first)
-    return refuse(
-        ctx, path, a,
-        "N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read; of RGBA save array[..., :3]");
+  if (a->is.ndim != 3 && !last && !first) return refuse_channels(ctx, path, a);
   int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->is.ndim == 3 ? 1 : s[last ? 3 : 1];
-  if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / w)
+  if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / a->is.item / w)
     return refuse(ctx, path, a, "a row must be a picture, and have 1 GiB at most");
-  r->raw = (struct im_raw){(int)w, (int)h, (int)channels, first, IM_U8, 0};
+  int is_big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+  r->raw = (struct im_raw){(int)w, (int)h, (int)channels, first, type, a->is.item > 1 && a->is.big_endian != is_big};
   return SP_OK;
 }
 
@@ -200,7 +219,7 @@ static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) 
   int by_class = l->t->gives == RD_LABEL;
   if (snprintf(path, sizeof path, "%simages.npy", prefix) >= (int)sizeof path) return rd_too_long(l->ctx, prefix, path);
   rows *images = add_rows(l, path, &source);
-  int rc = images ? image_rows(l->ctx, path, images) : SP_E_DATA;
+  int rc = images ? image_rows(l->ctx, &l->p->keep, path, images) : SP_E_DATA;
   if (rc) return rc;
   const char *truth = by_class ? "labels" : "masks", *other = by_class ? "masks" : "labels";
   if (snprintf(path, sizeof path, "%s%s.npy", prefix, truth) >= (int)sizeof path)

@@ -71,7 +71,7 @@ static int visit(heap *h, const char *rel, const struct dirent *e, const level *
     }
     return walk(h, name, at);
   }
-  if (!rd_is_picture(e->d_name) || kind == DT_UNKNOWN) {
+  if (!rd_is_image(e->d_name) || kind == DT_UNKNOWN) {
     rd_leave(h->left, name, kind);
     return SP_OK;
   }
@@ -298,7 +298,7 @@ static int classes_like(const char *base) {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s", base, classes.v[i]) >= (int)sizeof path) continue;
     DIR *d = opendir(path);
-    for (struct dirent *e; d && !found && (e = readdir(d));) found = e->d_name[0] != '.' && rd_is_picture(e->d_name);
+    for (struct dirent *e; d && !found && (e = readdir(d));) found = e->d_name[0] != '.' && rd_is_image(e->d_name);
     if (d) closedir(d);
   }
   rd_names_free(&classes);

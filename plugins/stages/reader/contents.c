@@ -46,18 +46,26 @@ static int is_ahead(const im_decoder *d) {
   return d->size >= 4 && memcmp(p, "RIFF", 4) && memcmp(p, "II", 2) && memcmp(p, "MM", 2);
 }
 
+/* "WIDTH HEIGHT TYPE CHANNELS", and " alpha" where the last of these is that. */
+static int write_about(const im_pixels *px, char *to, size_t size) {
+  return snprintf(to, size, "%d %d %s %d%s", px->w, px->h, im_type_name(px->type), px->channels, px->alpha ? " alpha" : "");
+}
+
 int rd_size_item(const void *arg, uint64_t i, char *to, size_t size) {
   rd_self *self = (rd_self *)arg;
   rd_worker *w = looker(self);
   const rd_ref *ref = &self->table->samples[self->list[i]].image;
-  int width, height;
+  im_pixels px;
   if (!w) return snprintf(to, size, "! no memory to look at images");
-  if (load_head(self->table, ref, w) && is_ahead(&w->decoder) && !im_size(&w->decoder, &width, &height))
-    return snprintf(to, size, "%d %d", width, height);
+  int ahead = load_head(self->table, ref, w) && is_ahead(&w->decoder);
+  w->decoder.only_head = 1;
+  ahead = ahead && !im_about(&w->decoder, &px);
+  w->decoder.only_head = 0;
+  if (ahead) return write_about(&px, to, size);
   if (rd_load(self->table, ref, w)) return snprintf(to, size, "! %s", w->why);
-  int rc = im_size(&w->decoder, &width, &height);
+  int rc = im_about(&w->decoder, &px);
   if (rc) return rd_blame(self->table, w, rc, ref), snprintf(to, size, "! %s", w->why);
-  return snprintf(to, size, "%d %d", width, height);
+  return write_about(&px, to, size);
 }
 
 /* ---- classes ---- */
@@ -82,19 +90,20 @@ int rd_class_item(const void *arg, uint64_t i, char *to, size_t size) {
 
 /* ---- images that are there more than once ---- */
 /* Four sums side by side: one would wait for each product. */
-uint64_t rd_hash_pixels(const uint8_t *rgb, int w, int h) {
+uint64_t rd_hash_pixels(const void *px, size_t n, int w, int h) {
+  const uint8_t *p = px;
   const uint64_t odd = UINT64_C(0x9E3779B97F4A7C15);
   uint64_t s[4] = {(uint64_t)w, (uint64_t)h, 3, 4}, v[4];
-  size_t n = (size_t)w * (size_t)h * 3, at = 0;
+  size_t at = 0;
   for (; at + sizeof v <= n; at += sizeof v) {
-    memcpy(v, rgb + at, sizeof v);
+    memcpy(v, p + at, sizeof v);
     for (int k = 0; k < 4; k++) {
       s[k] = (s[k] ^ v[k]) * odd;
       s[k] ^= s[k] >> 32;
     }
   }
   memset(v, 0, sizeof v);
-  memcpy(v, rgb + at, n - at);
+  memcpy(v, p + at, n - at);
   uint64_t sum = odd;
   for (int k = 0; k < 4; k++) {
     s[k] = (s[k] ^ v[k]) * odd;

@@ -22,6 +22,6 @@ enum {
 int rd_twin_item(const void *self, uint64_t i, char *to, size_t size);
 
 /* What an image's pixels are in one number; equal pixels of equal size have equal ones. Never 0. */
-uint64_t rd_hash_pixels(const uint8_t *rgb, int w, int h);
+uint64_t rd_hash_pixels(const void *px, size_t bytes, int w, int h);
 
 #endif

@@ -215,7 +215,7 @@ static const char *first_of(const rd_csv *j, int column) {
 static int count_named(const rd_csv *j, const char *const *list, int pictures, int *one, int *two) {
   int n = 0;
   for (int i = 0; i < (int)j->names.n; i++) {
-    if (is_taken(j, i) || (list && !is_one(list, j->names.v[i])) || (pictures && !rd_is_picture(first_of(j, i))))
+    if (is_taken(j, i) || (list && !is_one(list, j->names.v[i])) || (pictures && !rd_is_image(first_of(j, i))))
       continue;
     if (n < 2) *(n ? two : one) = i;
     n++;
@@ -294,7 +294,7 @@ static int only_other(const rd_csv *j) {
   for (int i = 0; i < (int)j->names.n; i++) {
     if (is_taken(j, i) || is_index(j->names.v[i]) || is_one(masks, j->names.v[i]) || is_one(splits, j->names.v[i]))
       continue;
-    if (!is_one(labels, j->names.v[i]) && rd_is_picture(first_of(j, i))) continue;
+    if (!is_one(labels, j->names.v[i]) && rd_is_image(first_of(j, i))) continue;
     if (found >= 0) return -1;
     found = i;
   }
@@ -395,7 +395,7 @@ static int is_data(const rd_csv *j) {
   for (int i = 0; i < j->in.n; i++) {
     const char *cell = rd_csv_field(&j->in, i);
     named |= is_one(files, cell) || is_one(labels, cell) || is_one(masks, cell);
-    pictures |= rd_is_picture(cell);
+    pictures |= rd_is_image(cell);
   }
   return pictures && !named;
 }

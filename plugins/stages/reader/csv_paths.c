@@ -75,7 +75,7 @@ static void try_place(search *s, const rd_csv_place *place) {
   rd_csv_place w = *place;
   char path[4096];
   for (int e = 0; e < ENDINGS; e++) {
-    if (e && rd_is_picture(s->name)) return;
+    if (e && rd_is_image(s->name)) return;
     if (join(s->j, &w, s->name, endings[e], path) || !is_file(path)) continue;
     snprintf(w.ending, sizeof w.ending, "%s", endings[e]);
     *(s->hits++ ? &s->other : &s->found) = w;
@@ -174,7 +174,7 @@ static int search_for(rd_csv *j, const char *name, rd_csv_place *w, int *rc) {
 /* ---- one file ---- */
 static int there(rd_csv *j, const rd_csv_place *w, const char *name, char path[4096]) {
   if (join(j, w, name, w->ending, path)) return 0;
-  if (*w->ending || rd_is_picture(name) ? !access(path, R_OK) : is_file(path)) return 1;
+  if (*w->ending || rd_is_image(name) ? !access(path, R_OK) : is_file(path)) return 1;
   for (int e = 0; w->known && *w->ending && e < ENDINGS; e++)
     if (!join(j, w, name, endings[e], path) && is_file(path)) return 1;
   join(j, w, name, w->ending, path);

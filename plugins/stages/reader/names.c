@@ -141,6 +141,17 @@ int rd_is_array(const char *name) {
   return dot && !strcasecmp(dot, ".npy");
 }
 
+/* The array of one image; not one of all images, labels or masks, as train_images.npy. */
+int rd_is_image(const char *name) {
+  static const char *const all[] = {"images.npy", "labels.npy", "masks.npy"};
+  size_t n = strlen(name);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    size_t m = strlen(all[i]);
+    if (n >= m && !strcmp(name + n - m, all[i]) && (n == m || strchr("/_", name[n - m - 1]))) return 0;
+  }
+  return rd_is_picture(name) || rd_is_array(name);
+}
+
 int rd_has_labels(const char *name) {
   const char *dot = strrchr(name, '.');
   return rd_is_mask(name) || rd_is_array(name) || (dot && (!strcasecmp(dot, ".tif") || !strcasecmp(dot, ".tiff")));

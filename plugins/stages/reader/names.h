@@ -33,7 +33,8 @@ int rd_has_number(const rd_numbered *l, const char *s);
 size_t rd_stem_length(const char *name);
 int rd_is_picture(const char *name); /* by its ending: RD_ENDINGS in any case */
 int rd_is_mask(const char *name);    /* by its ending: .png, in any case */
-int rd_is_array(const char *name);   /* .npy */
+int rd_is_array(const char *name);
+int rd_is_image(const char *name);   /* .npy */
 int rd_has_labels(const char *name); /* one of the two, or TIFF: its numbers are those that were saved */
 int rd_same_stem(const char *a, const char *b);
 char **rd_find_stem(const rd_names *names, const char *stem); /* sorted by stem: the first that has it, or NULL */

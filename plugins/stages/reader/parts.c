@@ -38,7 +38,7 @@ int rd_has_picture(const char *path, int depth) {
   int found = 0;
   DIR *d = opendir(path);
   for (struct dirent *e; d && !found && (e = readdir(d));)
-    if (!rd_is_junk(e->d_name) && rd_is_picture(e->d_name)) {
+    if (!rd_is_junk(e->d_name) && rd_is_image(e->d_name)) {
       int n = snprintf(sub, sizeof sub, "%s/%s", path, e->d_name);
       found = n < (int)sizeof sub && rd_entry_kind(sub, e) != DT_DIR;
     }

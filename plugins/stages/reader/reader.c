@@ -5,6 +5,7 @@
 #include "csv_params.h"
 #include "digest.h"
 #include "masks.h"
+#include "numbers.h"
 #include "table.h"
 
 #include <inttypes.h>
@@ -58,12 +59,31 @@ static void reader_destroy(void *arg) {
   free(self->palette);
   rd_free_values(self->values);
   free(self->tally);
+  free(self->ranges);
   free(self->side);
   free(self->survey);
   free(self->counts);
   rd_close_remarks(self);
   im_work_free(&self->work);
   free(self);
+}
+
+/* How images keep what files hold, as far as parameters say it. */
+static int check_keep(sp_ctx *ctx, rd_self *self) {
+  const rd_params *p = self->p;
+  char words[256];
+  const char *wrong = im_keep_of(&p->keep, &self->keep, words);
+  if (wrong) return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
+  if (p->grey && self->keep.channels > 1)
+    return ctx->host->fail(ctx, SP_E_INVALID, "grey gives one channel, and channels is %d; leave one of them out",
+                           self->keep.channels);
+  if (p->grey) self->keep.channels = 1;
+  self->keeps = im_keep_is_on(&self->keep);
+  if (self->keeps && !p->files.n && (!strcmp(p->path, rd_shapes.name) || !strcmp(p->path, rd_random.name)))
+    return ctx->host->fail(ctx, SP_E_INVALID, "dtype and channels go with files; the built-in set %s has RGB bytes",
+                           p->path);
+  if (!self->keep.channels && !self->keeps) self->keep.channels = 3;
+  return SP_OK;
 }
 
 static int set_up(sp_ctx *ctx, rd_self *self) {
@@ -91,11 +111,12 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   self->w = (int)p->size.v[p->size.n - 1];
   const char *wrong = im_fitting_wrong(&p->fit, self->w, self->h);
   if (wrong) return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
+  int rc = check_keep(ctx, self);
+  if (rc) return rc;
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
   self->kind = kind;
-  int rc = kind->open(ctx, self);
-  if (rc) return rc;
+  if ((rc = kind->open(ctx, self))) return rc;
   if (self->total > INT32_MAX)
     return ctx->host->fail(ctx, SP_E_RANGE, "%" PRIu64 " samples; at most %d are possible", self->total, INT32_MAX);
   if ((rc = rd_split(ctx, self))) return rc;
@@ -164,6 +185,9 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
                                        : self->gives & RD_NUMBERS ? (double)self->classes
                                                                   : 1};
   if (figures) self->attrs[14].item = rd_figure_item;
+  int ranged = looked && self->keeps;
+  self->attrs[15] =
+      (sp_attr){.name = "numbers", .value = ranged ? 1.0 + self->keep.channels : 0, .item = ranged ? rd_number_item : NULL};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }
@@ -225,9 +249,9 @@ static int wide_labels(const rd_self *self) { return self->classes > 255 + !!(se
 static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   rd_self *self = arg;
   if (plan->batch < 1) return ctx->host->fail(ctx, SP_E_RANGE, "batch = %" PRId64 " is below 1", plan->batch);
-  plan->out[0].spec[0] = (sp_spec){.dtype = SP_U8,
+  plan->out[0].spec[0] = (sp_spec){.dtype = im_keep_dtype(&self->keep),
                                    .ndim = 4,
-                                   .shape = {plan->batch, self->p->grey ? 1 : 3, self->h, self->w},
+                                   .shape = {plan->batch, self->keep.channels, self->h, self->w},
                                    .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
@@ -274,7 +298,7 @@ typedef struct rd_batch {
   sp_ctx *ctx;
   rd_self *self;
   const uint64_t *ids;
-  uint8_t *image, *mask; /* NULL where nobody reads them */
+  uint8_t *image, *mask; /* NULL where nobody reads them; image: also of floats */
   void *label;
   int32_t *origin;
   int64_t values;     /* numbers that a sample has as label; 0: it has a class */
@@ -322,6 +346,11 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
                  *self->p->path ? self->p->path : "files", RD_REPLACEMENTS, last);
 }
 
+/* Bytes of a pixel that a kind makes: of grey ones from colours RGB. */
+static size_t image_pixel(const rd_self *self) {
+  return self->keeps ? (size_t)self->keep.channels * im_keep_bytes(&self->keep) : 3;
+}
+
 /* Sample `at` of the split, whatever it is: what is wrong is told, and its place stays empty. */
 static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
   uint64_t index = self->list[at];
@@ -331,7 +360,7 @@ static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, c
   *origin = rc ? -1 - (int32_t)index : (int32_t)index;
   if (!rc || rc == SP_E_NOMEM) return rc;
   size_t pixels = (size_t)self->h * (size_t)self->w;
-  if (out->image) memset(out->image, 0, pixels * 3);
+  if (out->image) memset(out->image, 0, pixels * image_pixel(self));
   if (out->mask) memset(out->mask, 255, pixels);
   ctx->host->log(ctx, SP_LOG_WARN, "%s", w->why);
   return SP_OK;
@@ -347,8 +376,10 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
     memset(mask, 255, pixels);
     mask = NULL;
   }
-  int grey = b->image && self->p->grey;
-  uint8_t *image = grey ? im_reserve(&w->rgb, pixels * 3) : b->image ? b->image + (size_t)i * pixels * 3 : NULL;
+  int grey = b->image && !self->keeps && self->keep.channels == 1;
+  uint8_t *image = grey       ? im_reserve(&w->rgb, pixels * 3)
+                   : b->image ? b->image + (size_t)i * pixels * image_pixel(self)
+                              : NULL;
   if (grey && !image) return rd_fail(w, SP_E_NOMEM, "no memory for %d x %d pixels", self->h, self->w);
   float *values = b->values && b->label ? (float *)b->label + i * b->values : NULL;
   if (values) memset(values, 0, (size_t)b->values * sizeof *values);
@@ -415,10 +446,10 @@ static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 /* ---- description ---- */
 static const sp_port reader_outputs[] = {
     {.name = "image",
-     .dtypes = SP_DT(SP_U8),
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W, or with grey N x 1 x H x W"},
+     .doc = "RGB images, N x 3 x H x W, or with grey N x 1 x H x W; with dtype and channels what these say"},
     {.name = "mask",
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,
@@ -585,6 +616,7 @@ static const sp_param reader_params[] = {
     IM_ORIENT_ROW(OFFSET(orient), "images and masks are turned upright as their EXIF orientation says; false: as "
                                   "they are stored"),
     IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
+    IM_KEEP_ROWS(OFFSET(keep)),
     RD_CSV_ROWS,
     {.name = "cache_dir",
      .type = SP_PARAM_STRING,

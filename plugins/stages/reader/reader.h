@@ -6,6 +6,7 @@
 #include <spcore/plugin.h>
 
 #include "../../kits/image/image.h"
+#include "../../kits/image/keep.h"
 #include "../../kits/image/rows.h"
 #include "../../kits/image/work.h"
 
@@ -46,6 +47,7 @@ typedef struct rd_params {
   int64_t workers, samples, limit, folds, fold, classes, max_bad, max_pixels, data_seed;
   im_fitting fit;
   int32_t split, target, folders, orient, grey, check;
+  im_keep_params keep;
   rd_csv_params csv;
   const char *cache_dir, *cache_size, *data_checksums;
   int64_t fetch_tries;
@@ -56,8 +58,9 @@ typedef struct rd_params {
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
- * as EXIF says, its mask was not; it has more bits or channels than are read. */
-enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_REMARKS };
+ * as EXIF says, its mask was not; it has more bits or channels than are read; numbers of it are no data; its numbers are of another
+ * type than those of the first file. */
+enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_REMARKS };
 #define RD_REMARK 768 /* bytes of its words */
 
 /* One thread's memory, the words of its failure, and what is odd about its sample. */
@@ -84,16 +87,22 @@ typedef struct rd_table rd_table;
 typedef struct rd_palette rd_palette;
 typedef struct rd_values rd_values;
 
+/* Of the numbers of a channel, as files have them. */
+typedef struct rd_range {
+  double least, most, sum, squares, n;
+} rd_range;
+
 /* Of each label, in the masks that were read. */
 typedef struct rd_tally {
   uint64_t n, pixels[256], masks[256]; /* n: masks; masks: those that have it */
 } rd_tally;
 
-/* Where one sample goes: image as h rows of w RGB triples, mask as h rows of w labels. They are NULL where nobody
+/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels. They are NULL where nobody
  * reads them, mask also where the kind has none; label is always there, and stays as it is where the kind has none.
  * values: of RD_LABELS and RD_NUMBERS, a number for each class or column. */
 typedef struct rd_out {
-  uint8_t *image, *mask;
+  void *image;
+  uint8_t *mask;
   int32_t *label;
   float *values;
   int32_t
@@ -141,6 +150,10 @@ struct rd_self {
   char *class_names; /* one a line, without a last line break; NULL: they have none. On the heap */
   int gives;         /* RD_MASK, RD_LABEL */
   int h, w;
+  im_keep keep;           /* how images keep what files hold; grey bytes: of one channel */
+  int keeps, first_type;  /* keeps: im_keep_is_on; first_type: of the first file's numbers */
+  rd_range *ranges;       /* [keep.channels], where it keeps, once somebody has asked, or with check; on the heap */
+  uint64_t n_ranged;      /* images that they are of */
 
   uint32_t *list; /* the split: indices into the whole set, ascending */
   uint64_t length;
@@ -150,7 +163,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[512], splits[64];
-  sp_attr attrs[15];
+  sp_attr attrs[16];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

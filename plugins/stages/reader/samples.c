@@ -8,6 +8,7 @@
 
 #include "contents.h"
 #include "masks.h"
+#include "numbers.h"
 
 /* ---- opening ---- */
 /* mean and std go with as many columns. */
@@ -33,7 +34,8 @@ static int samples_open(sp_ctx *ctx, rd_self *self) {
   if ((rc = check_scale(ctx, self))) return rc;
   rd_tell_odd_classes(ctx, self);
   rd_tell_left(ctx, self);
-  return rd_open_sources(ctx, self->table);
+  rc = rd_open_sources(ctx, self->table);
+  return rc ? rc : rd_open_numbers(ctx, self);
 }
 
 static void samples_close(rd_self *self) { rd_release(self->table); }
@@ -117,7 +119,7 @@ int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref) {
 }
 
 /* What is read all the same, as other programs do. */
-static void remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref) {
+void rd_remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref) {
   char name[512];
   if (!*w->decoder.note) return;
   rd_name(self->table, ref, name, sizeof name);
@@ -125,12 +127,11 @@ static void remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref) 
 }
 
 /* Values that fill a part of 16 bits only, as those of 12, are nearly black once they are bytes. */
-static void remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref) {
+void rd_remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref) {
   char name[512];
   if (!*w->decoder.lost) return;
   rd_name(self->table, ref, name, sizeof name);
-  rd_remark(w, RD_REDUCED, "%s has %s; where the rest matters, save images of 3 channels of 8 bits that show it", name,
-            w->decoder.lost);
+  rd_remark(w, RD_REDUCED, "%s has %s", name, w->decoder.lost);
 }
 
 /* A camera's note turns the image, and whoever drew its mask may have seen it turned or not: both have one size. */
@@ -154,13 +155,14 @@ static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, i
 }
 
 /* The size that the image had goes to *iw and *ih, what its pixels are to *print; out NULL: that is all that is wanted. */
-static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint64_t *print, uint8_t *out, int *iw, int *ih) {
+static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint64_t *print, void *out, int *iw, int *ih) {
+  if (self->keeps) return rd_fill_numbers(self, w, ref, print, out, iw, ih);
   int rc = rd_load(self->table, ref, w);
   if (rc) return rc;
   if ((rc = im_rgb(&w->decoder, self->p->max_pixels, &w->image, iw, ih))) return rd_blame(self->table, w, rc, ref);
-  remark_damage(self, w, ref);
-  remark_loss(self, w, ref);
-  if (print) *print = rd_hash_pixels(w->image.p, *iw, *ih);
+  rd_remark_damage(self, w, ref);
+  rd_remark_loss(self, w, ref);
+  if (print) *print = rd_hash_pixels(w->image.p, (size_t)*iw * (size_t)*ih * 3, *iw, *ih);
   if (!out) return SP_OK;
   if (!im_fit_rgb(&w->scaler, &self->p->fit, w->image.p, *iw, *ih, out, self->w, self->h)) return SP_OK;
   snprintf(w->decoder.why, sizeof w->decoder.why, "no memory to resize it");
@@ -183,7 +185,7 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   int mw, mh, way = iw ? w->decoder.orientation : 1, turned = self->p->orient && way >= 5;
   int rc = rd_load_mask(self, w, &s->mask, &mw, &mh);
   if (rc) return rc;
-  remark_damage(self, w, &s->mask);
+  rd_remark_damage(self, w, &s->mask);
   if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   remark_turn(self, w, s, way, iw, ih);
   if ((rc = rd_check_labels(self, w, &s->mask, mw, mh))) return rc;

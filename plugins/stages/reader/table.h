@@ -220,6 +220,9 @@ int rd_find_parts(rd_listing *l, const char *what);
 /* ---- samples.c ---- */
 /* Puts the name of the bytes in front of what the decoder says. */
 int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
+/* What the worker's decoder has noted of that file: damage that changes no pixel; bits or channels that are lost. */
+void rd_remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref);
+void rd_remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref);
 
 /* ---- shard_names.c ---- */
 int rd_names_shards(const char *path); /* a tar file, or a pattern of such, here or at an address, by its ending */

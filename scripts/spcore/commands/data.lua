@@ -5,6 +5,7 @@ local core = require "spcore.core"
 local data_defaults = require "spcore.data_defaults"
 local data_target = require "spcore.data_target"
 local labels = require "spcore.labels"
+local numbers = require "spcore.numbers"
 local options = require "spcore.options"
 local sheet = require "spcore.sheet"
 local survey = require "spcore.survey"
@@ -107,10 +108,26 @@ local function figures_of(data, target)
   return out
 end
 
-local function numbers(text)
+local function integers(text)
   local out = sp.json.list {}
   for word in text:gmatch "%d+" do out[#out + 1] = math.tointeger(tonumber(word)) end
   return out
+end
+
+-- Of images that keep what files hold: how large their numbers are, and what training makes of them.
+local function numbers_of(data)
+  if data.numbers == 0 then return end
+  local t = numbers.found(data)
+  if t.images == 0 then return end
+  local lo, hi = numbers.range_of(t, opt.dtype)
+  if opt.range ~= "" then
+    lo, hi = opt.range:match "^%s*(%S-)%s*,%s*(%S-)%s*$"
+    lo, hi = tonumber(lo), tonumber(hi)
+  end
+  t.range = sp.json.list { lo, hi }
+  t.train_mean, t.train_std = numbers.scaled(t, lo, hi)
+  for _, key in ipairs { "mean", "std", "train_mean", "train_std" } do t[key] = sp.json.list(t[key]) end
+  return t
 end
 
 -- What readers have to say is said once; that of what is left out is part of the answer.
@@ -124,13 +141,14 @@ local function about(target)
     out.class_names = sp.json.list(words.lines(data.class_names))
     out.notes = sp.json.list(words.lines(data.notes))
     out.samples[split] = data.length
-    out.counts[split] = data.counts ~= "" and numbers(data.counts) or nil
-    seen = not opt.check and survey.headers(data, seen) or nil
+    out.counts[split] = data.counts ~= "" and integers(data.counts) or nil
+    seen = survey.headers(data, seen)
+    if split == "train" then out.numbers = not opt.check and data.length > 0 and numbers_of(data) or nil end
     out.figures[split] = figures_of(data, target)
     core.log_level "error"
   end
   core.log_level "warn"
-  out.sizes = seen and survey.found(seen)
+  out.sizes, out.types = survey.found(seen), survey.types(seen)
   return out
 end
 
@@ -168,6 +186,7 @@ local function check_all(t)
     parts[part] = t.target == "mask" and labels.of(data, part)
       or t.counts[split] and { classes = t.classes, names = t.class_names, counts = t.counts[split] } or nil
   end
+  t.numbers = numbers_of(data)
   return sizes, wrong, remarks_of(data), parts, survey.twins(data)
 end
 
@@ -251,6 +270,14 @@ local function put_check(t, c)
     or ("%d of %d samples cannot be used; what is wrong is said above"):format(#c.wrong, c.samples)))
 end
 
+local function put_numbers(n)
+  put(("  numbers: %d channel%s, from %.6g to %.6g in %d of %d images"):format(n.channels, n.channels == 1 and "" or "s", n.least, n.most,
+    n.images, n.of))
+  put(("  training takes --dtype %s%s --mean %s --std %s where it is given no others"):format(opt.dtype,
+    opt.dtype == "uint8" and (" --channels %d"):format(n.channels) or (" --range %.9g,%.9g"):format(n.range[1], n.range[2]),
+    numbers.shown(n.train_mean), numbers.shown(n.train_std)))
+end
+
 local function tell(t)
   put(("%s: layout %s, target %s"):format(t.path, t.layout, t.target))
   put(("  %d train, %d val, %d %s%s%s"):format(t.samples.train, t.samples.val, t.classes, COUNTED[t.target],
@@ -268,6 +295,8 @@ local function tell(t)
   for _, note in ipairs(t.notes) do put("  " .. words.cures(note)) end
   if t.left_out ~= "" then put("  left out: " .. t.left_out) end
   for _, line in ipairs(t.sizes and survey.lines(t.sizes) or {}) do put("  " .. line) end
+  for _, line in ipairs(survey.type_lines(t.types, opt)) do put("  " .. line) end
+  if t.numbers then put_numbers(t.numbers) end
   if t.check then put_check(t, t.check) end
   if t.sheet then
     put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes, t.sheet.classes == 1 and "" or "es",

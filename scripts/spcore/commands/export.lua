@@ -185,8 +185,10 @@ local function preprocessing(net)
     if step.op == "crop" then steps[#steps + 1] = { crop = step.size }
     elseif step.op == "resize" then steps[#steps + 1] = { resize = step.size, interpolation = step.interpolation, antialias = step.antialias } end
   end
-  if not image.of_bytes then return end
+  local kept = read.numbers
+  if not image.of_bytes and not kept then return end
   return {
+    numbers = kept and { dtype = kept.dtype, zero = kept.lo, one = kept.hi, nodata = kept.nodata, nodata_fill = kept.fill } or nil,
     channels = net.input.c == 3 and "RGB" or net.input.c == 1 and "grey" or tostring(net.input.c), upright = read.orient,
     fit = read.shorter > 0 and "shorter side, then the middle" or read.resize, shorter = read.shorter > 0 and read.shorter or nil,
     size = read.size, interpolation = read.interpolation, antialias = true, ["then"] = #steps > 0 and steps or nil,
@@ -249,7 +251,7 @@ local function write_torch(found)
   create(dir .. "/model.safetensors", function(put) found.file:write(names, put) end)
   files.write(dir .. "/model.py", torch.module(net, { version = core.env().version, run = what, task = found.task, classes = found.classes,
     what = found.what }))
-  local try = net.image.of_bytes and ("; try: python3 %s/model.py IMAGE"):format(dir) or ""
+  local try = torch.reads_files(net) and ("; try: python3 %s/model.py IMAGE"):format(dir) or ""
   print(("%s: model.py, model.safetensors%s"):format(dir, try))
 end
 

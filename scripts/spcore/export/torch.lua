@@ -151,6 +151,9 @@ def read(path):
     image = ${opened}.convert("${mode}")
     x = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
     return x.reshape(image.height, image.width, ${channels}).permute(2, 0, 1)
+]==]
+
+local given = [==[
 
 
 def given():
@@ -166,11 +169,37 @@ def given():
         sys.exit(f"{sys.argv[1]}: {getattr(why, 'strerror', None) or why}")
 ]==]
 
+local read_numbers = [==[
+
+
+def read(path):
+    """An image file's numbers as float32 ${channels} x H x W: .npy by NumPy, others by tifffile${pillow}."""
+    import numpy
+    if path.lower().endswith(".npy"):
+        a = numpy.load(path)
+    elif path.lower().endswith((".tif", ".tiff")):
+        import tifffile
+        a = tifffile.imread(path)
+        if a.ndim == 3 and tifffile.TiffFile(path).pages[0].planarconfig == 2:
+            a = a.transpose(1, 2, 0)
+    else:
+        from PIL import Image
+        a = numpy.asarray(Image.open(path))
+    a = a[..., None] if a.ndim == 2 else a
+    if a.shape[2] != ${channels}:
+        a = a.transpose(1, 2, 0) if a.shape[0] == ${channels} else a[:, :, :${channels}]
+    if a.shape[2] != ${channels}:
+        raise ValueError(f"it has {a.shape[2]} channels, and ${channels} are wanted")
+    a = a.astype(numpy.float32)
+    a[~numpy.isfinite(a)${nodata}] = ${fill}
+    return torch.from_numpy(a).permute(2, 0, 1)
+]==]
+
 local prepare = [==[
 
 
 def prepare(x):
-    """uint8 ${channels} x H x W to what Model takes."""
+    """${taken} ${channels} x H x W to what Model takes."""
 ${steps}
     return x[None]
 ]==]
@@ -262,6 +291,10 @@ local function step_lines(image)
   else
     line("x = resize(x, %d, %d%s)", size[1], size[2], mode(read_as.interpolation))
   end
+  local kept = read_as.numbers
+  if kept and kept.dtype == "uint8" then line "x = x.round().clamp(0, 255)" end
+  if kept and kept.dtype == "uint16" then line "x = x.round().clamp(0, 65535)" end
+  if kept and kept.lo then line("x = (x - %.9g) / (%.9g - %.9g)", kept.lo, kept.hi, kept.lo) end
   for _, step in ipairs(image.steps) do
     if step.op == "resize" then
       line("x = resize(x, %d, %d%s%s)", step.size[1], step.size[2], mode(step.interpolation),
@@ -336,10 +369,16 @@ end
 
 local modes = { [1] = "L", [3] = "RGB", [4] = "RGBA" }
 
+-- Does model.py read files of images?
+function torch.reads_files(net)
+  return not net.input.flat and (net.image.read.numbers ~= nil or net.image.of_bytes and modes[net.input.c] ~= nil)
+end
+
 -- module(net, about) -> the text: about = { version =, run =, task = "mask", "class", "labels" or "numbers", classes = { NAME, ... } or nil, dir = }
 function torch.module(net, about)
   local image, v = net.image, net.input
-  local mode = image.of_bytes and not v.flat and modes[v.c]
+  local kept = image.read.numbers
+  local mode = torch.reads_files(net) and (modes[v.c] or "")
   local steps, uses
   if mode then steps, uses = step_lines(image) end
   local modules, lines = body(net)
@@ -353,6 +392,8 @@ function torch.module(net, about)
     version = about.version, run = about.run:gsub("%c", "?"), what = about.what, constants = table.concat(constants, "\n"),
     imports = mode and "import sys\n" or "", modules = modules, lines = lines, reads = reads(net), gives = gives(net), channels = v.c, mode = mode,
     upright = image.read.orient and ", upright" or "", opened = image.read.orient and "ImageOps.exif_transpose(Image.open(path))" or "Image.open(path)",
+    taken = kept and "float32" or "uint8", pillow = " or Pillow", fill = kept and ("%.9g"):format(kept.fill),
+    nodata = kept and tonumber(kept.nodata) and (" | (a == numpy.float32(%.9g))"):format(tonumber(kept.nodata)) or "",
     steps = steps, does = mode and ("; prepare() makes its input of an image.\n`python3 model.py IMAGE` %s"):format(does[about.task]) or "",
   }
   local text = { head, load }
@@ -360,7 +401,7 @@ function torch.module(net, about)
     text[3] = resize
     text[#text + 1] = (uses.middle or uses.fit == "shorter") and middle or nil
     text[#text + 1] = fitted[uses.fit]
-    table.move({ read, prepare, main[about.task], called }, 1, 4, #text + 1, text)
+    table.move({ kept and read_numbers or read, given, prepare, main[about.task], called }, 1, 5, #text + 1, text)
   end
   return filled(table.concat(text), values)
 end

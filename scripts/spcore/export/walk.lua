@@ -183,6 +183,15 @@ local function picked(made_of, ref)
   return { of.main }
 end
 
+-- What of files that are no RGB or grey bytes becomes the image; nil: they are such.
+local function numbers_of(p, ref)
+  local dtype, channels = p.dtype or "uint8", ref.shape[2]
+  if dtype == "uint8" and (channels == 1 or channels == 3) or not p.dtype and ref.dtype ~= "uint8" then return end
+  local lo, hi = (p.range or ""):match "^%s*(%S-)%s*,%s*(%S-)%s*$"
+  return { dtype = dtype, lo = tonumber(lo), hi = tonumber(hi), nodata = p.nodata ~= "" and p.nodata or nil,
+    fill = tonumber(p.nodata_fill or "") or tonumber(lo) or 0 }
+end
+
 local function source_of(s, ref)
   local shape, p = ref.shape, s.params
   if type(shape) ~= "table" or #shape ~= 4 and #shape ~= 2 then
@@ -192,7 +201,7 @@ local function source_of(s, ref)
   return { image = true, steps = {}, c = shape[2], h = map and shape[3] or 1, w = map and shape[4] or 1, flat = not map,
     bytes = ref.dtype == "uint8", of_bytes = ref.dtype == "uint8",
     read = { size = map and { shape[3], shape[4] } or nil, resize = p.resize or "squash", shorter = p.shorter or 0,
-      interpolation = p.interpolation or "bilinear", orient = p.orient ~= false } }
+      interpolation = p.interpolation or "bilinear", orient = p.orient ~= false, numbers = numbers_of(p, ref) } }
 end
 
 -- What stage s makes of what it reads.
