@@ -5,6 +5,7 @@ local sp = require "spcore"
 local args = require "spcore.args"
 local chain = require "spcore.chain"
 local files = require "spcore.files"
+local kept = require "spcore.numbers"
 local outputs = require "spcore.outputs"
 local sys = require "spcore.sys"
 
@@ -197,6 +198,11 @@ local g <close> = sp.graph(opt)
 local params, masked, names = source()
 local batch = math.min(opt.samples, 16)
 params.size, params.batch, params.shuffle, params.max_bad = size, batch, false, 0
+if opt.dtype ~= "uint8" then
+  local probe <close> = sp.graph(require("spcore.options").reading_of(opt, { device = "cpu" }))
+  params.range = kept.shown_range(opt, probe.reader(params))
+  sp.print("the first three channels are shown; %s are black and white (--range)", ((params.range or "0,1"):gsub(",", " and ")))
+end
 local data = g.reader(params)
 local rows = math.min(opt.samples, data.length)
 
@@ -263,6 +269,16 @@ end
 function stages.jitter()
   local c, h = numbers("jitter", 3, 0), numbers("hue", 1, 0)
   if not c and not h then return end
+  local channels = image.shape[2]
+  if channels ~= 3 and channels ~= 1 then
+    for _, name in ipairs(args.given) do
+      if name == "jitter" or name == "hue" then
+        sp.usage("--%s: images have %d channels, and colours are those of 3 or 1; leave it out", name, channels)
+      end
+    end
+    settings[#settings + 1] = "no jitter: it wants 3 channels or 1"
+    return
+  end
   c = c or { 0 }
   if #c == 2 then
     sp.usage("--jitter %s: one number, or brightness,contrast,saturation are expected", opt.jitter)
@@ -282,7 +298,7 @@ end
 
 if chain_file then
   local side = math.min(size[1], size[2])
-  local list, drew = chain.read(chain_file, { size = side, crop = side * 7 // 8 }), nil
+  local list, drew = chain.read(chain_file, chain.seen(image, side, side * 7 // 8)), nil
   image, mask, drew = list:add(g, image, mask, { always = true, same_on_batch = opt.same_on_batch or nil,
     on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
   for i, one in ipairs(drew) do values[i], captions[i] = one.values, { one.caption } end

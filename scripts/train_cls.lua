@@ -217,6 +217,7 @@ local function train(g)
   elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end
   numbers.plan(opt, model, function(other) return source("train", other) end, known)
   local data, val = source "train", source "val"
+  if steps_of then steps_of = chain.read(chain_file or "chains/cls.lua", chain.seen(data.image, seen.size, seen.crop)) end
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil
   local logits = (known and behind_backbone or small)(g, data.image, model, steps_of)

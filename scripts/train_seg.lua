@@ -196,7 +196,7 @@ local function train(g)
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil
   local image, mask = data.image, data.mask
-  local steps_of = chain_file and chain.read(chain_file, { size = size, crop = size * 7 // 8 }) or nil
+  local steps_of = chain_file and chain.read(chain_file, chain.seen(image, size, size * 7 // 8)) or nil
   if steps_of then
     if place == "gpu" and g:device() == "cpu" then
       sp.fail(("--augment %s: the training runs on the cpu; take --device cuda, or leave gpu: out"):format(opt.augment))

@@ -4,6 +4,6 @@
 return {
   flip {},
   batch_resized_crop { size = size, scale = { 0.4, 1 } },
-  batch_rotate { degrees = 15, mode = "bilinear", fill = 127 },
-  color_jitter { brightness = 0.3, contrast = 0.3, saturation = 0.3, hue = 0.05 },
+  batch_rotate { degrees = 15, mode = "bilinear", fill = middle },
+  colours and color_jitter { brightness = 0.3, contrast = 0.3, saturation = 0.3, hue = 0.05 },
 }

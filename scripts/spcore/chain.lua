@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- A chain of augmentation in a Lua file of its own, which trainings and show_augment.lua share. The file returns a list of steps,
 -- each the call of a stage by its name: `return { flip {}, solarize { p = 0.2 } }`. It sees `size`, the side that the network sees,
--- and `crop`, the window that a classifier cuts out of an image.
+-- `crop`, the window that a classifier cuts out of an image, `middle`, a medium grey (127 of bytes, 0.5 of floats), and `colours`, whether
+-- images have 3 channels or 1, without which some stages do not work.
 local args = require "spcore.args"
 local core = require "spcore.core"
 local files = require "spcore.files"
@@ -54,8 +55,16 @@ local without_chance = { resize = true, normalize = true, to_float = true }
 
 local function at(self, step) return ("%s:%d"):format(self.file, step.line) end
 
--- read(path, seen) -> { file =, steps =, text = }; `seen` are the variables of the file: size, crop
+-- seen(image, size, crop) -> the variables of a file whose images are such
+function chain.seen(image, size, crop)
+  local channels = image.shape[2]
+  return { size = size, crop = crop, middle = image.dtype == "float32" and 0.5 or 127, colours = channels == 3 or channels == 1 }
+end
+
+-- read(path, seen) -> { file =, steps =, text = }; `seen` are the variables of the file: size, crop, middle and colours, those of RGB
+-- bytes where it has none
 function chain.read(path, seen)
+  if seen.middle == nil then seen.middle, seen.colours = 127, true end
   local self, known = { file = path, steps = {} }, {}
   local environment = setmetatable({}, {
     __index = function(_, name)
@@ -65,7 +74,7 @@ function chain.read(path, seen)
         if type(params) ~= "table" then core.fail(("%s takes a table of parameters: %s { ... }"):format(name, name)) end
         for k, v in next, params do
           if type(v) == "function" then
-            core.fail(("%s: '%s' is a name that means no value here; a chain knows size and crop"):format(name, tostring(k)))
+            core.fail(("%s: '%s' is a name that means no value here; a chain knows size, crop, middle and colours"):format(name, tostring(k)))
           end
         end
         local step = { stage = name, params = params, line = debug.getinfo(2, "l").currentline }
@@ -138,6 +147,20 @@ local function told(g, node, name, step)
   if how then return node[how.port], how.caption end
 end
 
+-- What a file says of bytes is far beyond floats from 0 to 1.
+local function check_fill(self, step, image)
+  if image.dtype ~= "float32" then return end
+  for _, name in ipairs { "fill", "value", "threshold" } do
+    local v = step.params[name]
+    for _, one in ipairs(type(v) == "table" and v or { v }) do
+      if type(one) == "number" and one > 1 then
+        core.fail(("%s: %s: %s = %g is of bytes, and images are floats here, of which the range is 0 to 1; %s = middle is a medium grey "
+          .. "of both"):format(at(self, step), step.stage, name, one, name))
+      end
+    end
+  end
+end
+
 -- Adds the steps to a graph, behind image and mask (nil: there is none). more: parameters that each step gets, such as on_cpu.
 -- -> image, mask, { { values =, caption = }, ... } of the steps that say what they drew
 function chain:add(g, image, mask, more)
@@ -154,6 +177,7 @@ function chain:add(g, image, mask, more)
     for k, v in next, more or {} do
       if wanted[k] == nil and (k == "on_cpu" or not without_chance[step.stage]) then wanted[k] = v end
     end
+    check_fill(self, step, image)
     local ok, made = pcall(g.stage, g, step.stage, wanted)
     if not ok then core.fail(("%s: %s"):format(at(self, step), (tostring(made):gsub("^%S+%.lua:%d+: ", "")))) end
     local given, images = pcall(function() return made.images[1] end)

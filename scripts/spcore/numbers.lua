@@ -7,6 +7,7 @@ local core = require "spcore.core"
 local graph = require "spcore.graph"
 local options = require "spcore.options"
 local progress = require "spcore.progress"
+local words = require "spcore.words"
 
 local numbers = {}
 
@@ -41,7 +42,7 @@ end
 function numbers.check(opt)
   local on = numbers.is_on(opt)
   for _, name in ipairs { "mean", "std" } do
-    if opt[name] ~= "" and not on then args.usage("--%s: goes with --dtype uint16 or float32, or with --channels", name) end
+    if opt[name] ~= "" and not on then args.usage("--%s: goes with --dtype float32 or uint16, or with --channels", name) end
   end
   if opt.grey and opt.channels > 1 then args.usage("--grey: images have one channel then, and --channels says %d", opt.channels) end
   if opt.grey and on then args.usage "--grey: is for bytes; with --dtype it is --channels 1" end
@@ -61,7 +62,7 @@ end
 function numbers.found(data)
   local function item(i)
     local text = data:item("numbers", i)
-    if text:sub(1, 2) == "! " then core.fail(text:sub(3)) end
+    if text:sub(1, 2) == "! " then core.fail(words.cures(text:sub(3))) end
     return text
   end
   local images, of, kind = item(0):match "^(%d+) (%d+) (%S+)"
@@ -155,6 +156,14 @@ function numbers.plan(opt, model, open, known)
     t.images, t.of, ranged and "" or ("; %.9g becomes 0, %.9g 1 (--range %.9g,%.9g)"):format(lo, hi, lo, hi))
   if not ranged then read.range = ("%.9g,%.9g"):format(lo, hi) end
   progress.print("each channel is taken less its mean, by its deviation (--mean %s --std %s)", numbers.shown(model.mean), numbers.shown(model.std))
+end
+
+-- "LO,HI" for images that are shown: that of the command line, or the one that a training would take; nil: of bytes. data: a reader
+function numbers.shown_range(opt, data)
+  if opt.dtype == "uint8" then return end
+  if opt.range ~= "" then return opt.range end
+  local t = numbers.found(data)
+  return t.images > 0 and ("%.9g,%.9g"):format(numbers.range_of(t, opt.dtype)) or nil
 end
 
 -- Images as the network sees them. about: mean and std of RGB bytes.

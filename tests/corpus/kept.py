@@ -49,7 +49,7 @@ def of(a, how):
     return [(how(one), one) for one in a]
 
 
-FIVE = numbers(5)
+FIVE, FIVE_BYTES = numbers(5), numbers(5, np.uint8, 0, 255)
 reads("npy_last", "H x W x 5 of float32", of(FIVE, npy), "npy", 5, kind="float32")
 reads("npy_first", "5 x H x W of float32", of(FIVE, lambda a: npy(np.moveaxis(a, 2, 0).copy())), "npy", 5)
 reads("npy_plane", "H x W of float32", of(numbers(1), lambda a: npy(a[..., 0])), "npy", 1)
@@ -228,6 +228,51 @@ def what_does_not_go_together(c):
 
 
 @case
+def cures_of_files(c):
+    "files that are no bytes of RGB, each with the option that reads them: kit.py types it"
+    for name, what, kind, says in (
+            ("five", FIVE_BYTES, npy, ["d/a/0.npy: it has 5 channels, and images are RGB", "(--channels 5)"]),
+            ("nine", numbers(9, np.uint8, 0, 255), lambda a: tiff(a, photometric=2), ["9 a pixel; at most 8 are read as RGB", "(--channels 9)"])):
+        fill(c, [kind(a) for a in what], "npy" if name == "five" else "tif")
+        c.run("data d --check", 1, says=says)
+        for k in range(N):
+            os.remove(c.path(f"d/{'ab'[k % 2]}/{k}.{'npy' if name == 'five' else 'tif'}"))
+    fill(c, [tiff(a) for a in numbers(5, np.uint16, 0, 900)], "tif")
+    c.run("data d --channels 5 --check", 1, says=["d/a/0.tif: its numbers are uint16, and bytes are wanted", "(--dtype uint16)"])
+    c.write("e/images.npy", npy(numbers(3, np.uint16, 0, 900)))
+    c.write("e/labels.npy", npy(np.arange(N) % 2))
+    c.run("data e", 1, says=["images are bytes unless", "(--dtype uint16)"])
+    fill(c, [b"II*\0nothing"], "tif")
+    c.run("data d --dtype uint16 --check", 1, says=["d/a/0.tif: ", "it says how many channels there are", "(--channels 4)"])
+
+
+@case
+def requests_of_numbers(c):
+    "requests have no first file, so that a script says how many channels they have"
+    c.write("own.lua", """local sp = require "spcore"
+local opt = sp.args({}, { without = { "run", "training", "reading" } })
+local g <close> = sp.graph(opt)
+local ok, got = pcall(g.image_requests, { dtype = "float32", size = 8, batch = 1 })
+print(ok and got.image.shape[2] or got)
+os.exit(ok and 0 or 1)
+""")
+    c.cures("run own.lua", "requests have no first file", "--set image_requests.channels=4")
+
+
+@case
+def backbone_of_five(c):
+    "a backbone of RGB for five channels: the filters of its first layer are repeated, said once; its own mean for three"
+    fill(c, [npy(a) for a in FIVE] * 2, "npy")
+    cls = "run train_cls.lua --data d --size 32 --batch 2 --steps 1 --backbone resnet18 --dtype float32"
+    c.run(cls + " --explain", 0, says=["(--range -1,3)", "each channel is taken less its mean"])
+    fill(c, [png16(a) for a in numbers(3, np.uint16, 0, 4000)] * 2, "png")
+    for k in range(2 * N):
+        os.remove(c.path(f"d/{'ab'[k % 2]}/{k}.npy"))
+    r = c.run(cls.replace("float32", "uint16") + " --explain", 0)
+    assert "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225" in r.text, r
+
+
+@case
 def shards(c):
     "arrays in shards: left out beside pictures, unless numbers are asked for"
     c.folder_of("d")
@@ -270,9 +315,16 @@ def through_segmentation(c):
     assert "float32 5 x H x W" in text and "(x - -1) / (3 - -1)" in text, text
     c.run(SEG + " --dtype float32 --range 0,4 --mean 0.5 --std 1,1,1,1,2 --out r2", 0, lacks="images: 5 channels")
     c.run(SEG + " --dtype float32 --mean 1,2 --out no", 2, says="2 numbers for 5 channels")
-    c.run(SEG + " --mean 1 --out no", 2, says="--mean: goes with --dtype")
-    c.run(SEG + " --grey --channels 4 --out no", 2, says="--grey: images have one channel")
-    c.run(SEG.replace(" --data s", "") + " --dtype float32 --out no", 2, says="goes with files (--data DIR)")
+    c.cures(SEG + " --mean 1 --explain", "--mean: goes with --dtype float32 or uint16", "--dtype float32", ("--mean", None), status=2,
+            then=0)
+    c.cures(SEG + " --grey --channels 5 --explain", "--grey: images have one channel then", ("--grey", None), status=2, then=1)
+    c.cures(SEG + " --grey --dtype float32 --explain", "--grey: is for bytes; with --dtype it is", ("--grey", None), status=2)
+    for option in ("--dtype float32", "--channels 4"):
+        c.cures(SEG.replace(" --data s", "") + f" {option} --explain", "goes with files (--data DIR)",
+                ("--data DIR", "--data s --dtype float32 --channels 5"), status=2)
+    for option in ("--dtype float32", "--channels 5", "--channels 1"):
+        c.cures(SEG.replace(" --train-encoder", "") + f" --dtype float32 {option} --explain", "the shipped encoder reads colours",
+                ("--train-encoder", "--train-encoder --channels 5"), status=2)
 
 
 @case

@@ -52,6 +52,48 @@ for model, names in pairs {
   run(("predict_seg.lua --weights %s --out p_%s photos/images --device cpu"):format(model, model))
   t.eq(#assert(sp.json.read(("%s/p_%s/predictions.json"):format(at, model))).images, 3)
 end
+do -- images of other channels: the first filters are added up, or repeated, and what is trained behind them stays as it is
+  local function npy(channels, value)
+    local header = ("{'descr': '<f4', 'fortran_order': False, 'shape': (16, 16, %d), }"):format(channels)
+    local values = {}
+    for i = 1, 16 * 16 * channels do values[i] = ("<f"):pack(value + i % 7 / 7) end
+    header = header .. (" "):rep(64 - (#header + 11) % 64) .. "\n"
+    return "\x93NUMPY\1\0" .. ("<I2"):pack(#header) .. header .. table.concat(values)
+  end
+  local function floats(bytes)
+    local list = {}
+    for i = 1, #bytes // 4 do list[i] = ("<f"):unpack(bytes, 4 * i - 3) end
+    return list
+  end
+  local old = floats(file["module.conv1.weight"])
+  for channels, folder in pairs { [1] = "one", [5] = "five" } do
+    for i = 1, 6 do
+      local class = ("%s/%s/%s"):format(at, folder, i % 2 == 0 and "a" or "b")
+      require("spcore.sys").mkdir(at .. "/" .. folder)
+      require("spcore.sys").mkdir(class)
+      t.write(("%s/%d.npy"):format(class, i), npy(channels, i))
+    end
+    local _, err = run("train_cls.lua --backbone resnet18 --probe --augment none --dtype float32 --batch 2 --steps 1 --size 32 --device cpu "
+      .. weights .. "--data " .. folder .. " --out n" .. folder)
+    t.match(err, channels == 1 and "images have 1 channel, and the filters .* three: their sum is taken"
+      or "images have 5 channels, and the filters .* three: they are repeated")
+    local new = floats(t.tensors(("%s/n%s/weights.safetensors"):format(at, folder))["encoder.conv1.weight"])
+    t.eq(#new, 64 * channels * 49)
+    for o = 0, 63 do
+      for c = 0, channels - 1 do
+        for p = 1, 49 do
+          local function from(k) return old[(o * 3 + k) * 49 + p] end
+          local wanted = channels == 1 and from(0) + from(1) + from(2) or from(c % 3) * 3 / 5
+          t.ok(math.abs(new[(o * channels + c) * 49 + p] - wanted) < 1e-6, "a filter")
+        end
+      end
+    end
+    run(("predict_cls.lua --weights n%s --out n%s.csv %s/a --device cpu"):format(folder, folder, folder))
+    t.eq(select(2, t.read(("%s/n%s.csv"):format(at, folder)):gsub("\n", "")), 4)
+    local code = t.spcore(at, ("export n%s --onnx n%s.onnx"):format(folder, folder))
+    t.eq(code, 0)
+  end
+end
 run(seg .. weights .. "--strategy pipelined --out ahead") -- the same bits
 t.eq(t.read(at .. "/ahead/weights.safetensors"), t.read(at .. "/unet/weights.safetensors"))
 run "predict_seg.lua --weights fcn --size 50 --out p50 photos/images --device cpu"

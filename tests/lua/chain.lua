@@ -90,7 +90,7 @@ for i, case in ipairs {
   { "\nside = 3\nreturn {}", "%.lua:2: write `local side = %.%.%.`" },
   { "return { flip {}, 7 }", "item 2 of the list is a number; a step is the call of a stage" },
   { "return { first = flip {} }", "the list has a 'first'; steps stand in it without names" },
-  { "return {\n flip { horizontal = hal } }", "%.lua:2: flip: 'horizontal' is a name that means no value here; a chain knows size and crop" },
+  { "return {\n flip { horizontal = hal } }", "%.lua:2: flip: 'horizontal' is a name that means no value here; a chain knows size, crop, middle and colours" },
   { "return {\n flip(3) }", "%.lua:2: flip takes a table of parameters: flip { %.%.%. }" },
   { "return { flip {},\n batch_crop { size = 8 } }", "%.lua:2: batch_crop must be the first step" },
   { "return { batch_crop { size = { 8, 8 } } }", "%.lua:1: batch_crop needs a size of one whole number here" },

@@ -29,12 +29,14 @@ static int is_number(const char *text, double *v) {
 static const char *range_of(const char *text, im_keep *k, char words[256]) {
   double lo, hi;
   const char *at;
-  int fine = number(text, &at, &lo) && *at == ',' && is_number(at + 1, &hi) && isfinite((float)lo) && isfinite((float)hi);
+  int fine =
+      number(text, &at, &lo) && *at == ',' && is_number(at + 1, &hi) && isfinite((float)lo) && isfinite((float)hi);
   if (!fine || !((float)hi > (float)lo)) {
-    snprintf(words, 256,
-             "range = \"%.100s\": two numbers are expected, the lower one first, as \"0,4095\": what becomes 0 and what "
-             "becomes 1",
-             text);
+    snprintf(
+        words, 256,
+        "range = \"%.100s\": two numbers are expected, the lower one first, as \"0,4095\": what becomes 0 and what "
+        "becomes 1",
+        text);
     return words;
   }
   k->lo = (float)lo;
@@ -48,7 +50,9 @@ const char *im_keep_of(const im_keep_params *p, im_keep *k, char words[256]) {
   int bytes = p->as == IM_AS_UINT8, more = *p->range || *p->nodata || *p->fill;
   if (bytes && more) {
     snprintf(words, 256, "%s goes with numbers, not with bytes: `dtype = \"float32\"`",
-             *p->range ? "range" : *p->nodata ? "nodata" : "nodata_fill");
+             *p->range    ? "range"
+             : *p->nodata ? "nodata"
+                          : "nodata_fill");
     return words;
   }
   const char *wrong = *p->range ? range_of(p->range, k, words) : NULL;
@@ -96,10 +100,11 @@ static int way_of(const im_pixels *p, int to) {
 }
 
 static int odd_channels(im_decoder *d, const im_keep *k, const im_pixels *p) {
-  return im_say(d, SP_E_DATA,
-                "it has %d channel%s, and images have %d here; `channels = %d` reads such files, and all files must have "
-                "one number of them",
-                p->channels, p->channels == 1 ? "" : "s", k->channels, p->channels);
+  return im_say(
+      d, SP_E_DATA,
+      "it has %d channel%s, and images have %d here; `channels = %d` reads such files, and all files must have "
+      "one number of them",
+      p->channels, p->channels == 1 ? "" : "s", k->channels, p->channels);
 }
 
 /* Brightness as Pillow has it, in float. */
@@ -170,12 +175,13 @@ int im_keep_read(im_decoder *d, const im_keep *k, int64_t max_pixels, im_buf *ra
   if (rc) return rc;
   if ((rc = check_type(d, k, p.type))) return rc;
   int to = k->channels ? k->channels : p.channels;
-  *out = (im_kept){.w = p.w, .h = p.h, .channels = to, .type = p.type, .of_file = p.channels, .is_colour = p.colour};
+  *out = (im_kept){.w = p.w, .h = p.h, .channels = to, .type = p.type};
   if ((way = way_of(&p, to)) < 0) return odd_channels(d, k, &p);
   if (k->as == IM_AS_UINT8 && way != AS_IS) return odd_channels(d, k, &p);
   int64_t pixels = (int64_t)p.w * p.h, most = p.channels > to ? p.channels : to;
   if (most * (int64_t)sizeof(float) > IM_MAX_FILE / pixels)
-    return im_say(d, IM_BROKEN, "%d x %d pixels of %d channels would have more than 1 GiB as float32", p.w, p.h, (int)most);
+    return im_say(d, IM_BROKEN, "%d x %d pixels of %d channels would have more than 1 GiB as float32", p.w, p.h,
+                  (int)most);
   if (k->as != IM_AS_UINT8) return read_floats(d, k, &p, way, raw, px, out);
   im_buf kept = *px;
   *px = *raw;
@@ -197,7 +203,8 @@ int im_keep_resize(im_scaler *s, const im_keep *k, const void *px, const im_geom
   return SP_OK;
 }
 
-int im_keep_fit(im_scaler *s, const im_keep *k, const im_fitting *f, void *px, const im_kept *is, void *dst, int dw, int dh) {
+int im_keep_fit(im_scaler *s, const im_keep *k, const im_fitting *f, void *px, const im_kept *is, void *dst, int dw,
+                int dh) {
   im_geometry g = im_fit(f, is->w, is->h, dw, dh);
   size_t pixel = (size_t)k->channels * im_keep_bytes(k);
   im_cut(px, pixel, is->w, &g);

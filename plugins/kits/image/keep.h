@@ -26,21 +26,23 @@ typedef struct im_keep_params {
    .offset = (at) + offsetof(im_keep_params, as),                                                                      \
    .idef = IM_AS_UINT8,                                                                                                \
    .choices = (const char *const[])IM_AS,                                                                              \
-   .doc = "what images are: bytes; uint16: whole numbers to 65535, as float32, which has all of them; float32: numbers " \
-          "as files have them"},                                                                                       \
+   .doc =                                                                                                              \
+       "what images are: bytes; uint16: whole numbers to 65535, as float32, which has all of them; float32: numbers "  \
+       "as files have them"},                                                                                          \
       {.name = "channels",                                                                                             \
        .type = SP_PARAM_INT,                                                                                           \
        .offset = (at) + offsetof(im_keep_params, channels),                                                            \
        .idef = 0,                                                                                                      \
        .imin = 0,                                                                                                      \
        .imax = IM_MOST_CHANNELS,                                                                                       \
-       .doc = "of images; 1: brightness; another number: files must have so many; 0: RGB, with uint16 and float32 as "  \
+       .doc = "of images; 1: brightness; another number: files must have so many; 0: RGB, with uint16 and float32 as " \
               "many as the first file has"},                                                                           \
       {.name = "range",                                                                                                \
        .type = SP_PARAM_STRING,                                                                                        \
        .offset = (at) + offsetof(im_keep_params, range),                                                               \
-       .doc = "\"LO,HI\": with uint16 and float32 the numbers of files that become 0 and 1; those outside are below 0 "  \
-              "and above 1; not given: they stay as they are"},                                                        \
+       .doc =                                                                                                          \
+           "\"LO,HI\": with uint16 and float32 the numbers of files that become 0 and 1; those outside are below 0 "   \
+           "and above 1; not given: they stay as they are"},                                                           \
       {.name = "nodata",                                                                                               \
        .type = SP_PARAM_STRING,                                                                                        \
        .offset = (at) + offsetof(im_keep_params, nodata),                                                              \
@@ -70,10 +72,8 @@ sp_dtype im_keep_dtype(const im_keep *k);
 /* What one file had. */
 typedef struct im_kept {
   int w, h, channels, type; /* channels: that come out; type: of the file's numbers, IM_U8 ... */
-  int of_file;              /* channels that the file has */
-  int is_colour;
   uint64_t not_finite, no_data; /* numbers that were replaced */
-  int says;                     /* the file says a number for no data that nobody asked for, `said`, and `having` numbers are it */
+  int says; /* the file says a number for no data that nobody asked for, `said`, and `having` numbers are it */
   double said;
   uint64_t having;
 } im_kept;
@@ -82,7 +82,8 @@ typedef struct im_kept {
  * replaced. raw is scratch. */
 int im_keep_read(im_decoder *d, const im_keep *k, int64_t max_pixels, im_buf *raw, im_buf *px, im_kept *out);
 /* px as im_keep_read gave it, which is changed, to dw x dh: resized, whole numbers with IM_AS_UINT16, then by range. */
-int im_keep_fit(im_scaler *s, const im_keep *k, const im_fitting *f, void *px, const im_kept *is, void *dst, int dw, int dh);
+int im_keep_fit(im_scaler *s, const im_keep *k, const im_fitting *f, void *px, const im_kept *is, void *dst, int dw,
+                int dh);
 /* A window, as im_resize. */
 int im_keep_resize(im_scaler *s, const im_keep *k, const void *px, const im_geometry *g, int interpolation, void *dst);
 

@@ -102,9 +102,6 @@ static int check_pair(sp_ctx *ctx, const char *name, const sp_spec *image, const
   *k = (cs_kind){.h = 0};
   if (!image && mask) return ctx->host->fail(ctx, SP_E_INVALID, "%s_mask is wired, but %s is not", name, name);
   if (!image) return SP_OK;
-  if (image->shape[1] != 3 && image->shape[1] != 1)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "%s has %" PRId64 " channels, 3 (RGB) or 1 (grey) are expected", name,
-                           image->shape[1]);
   if (image->order != SP_ROW_MAJOR && image->order != SP_CHANNELS_LAST)
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "%s must be row-major or channels last", name);
   if (image->shape[2] > CS_MAX_SIDE || image->shape[3] > CS_MAX_SIDE)
@@ -302,12 +299,13 @@ static int contact_sheet_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
 
 /* ---- description ---- */
 #define PICTURES(word, words, more) \
-  { .name = word, .dtypes = SP_DT(SP_U8), .ndim = 4, .flags = SP_PORT_NOGRAD | (more), .doc = words }
+  { .name = word, .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_NOGRAD | (more), .doc = words }
 #define LABELS(word, words) \
   { .name = word, .dtypes = SP_DT(SP_U8), .ndim = 3, .flags = SP_PORT_NOGRAD | SP_PORT_OPTIONAL, .doc = words }
 
 static const sp_port contact_sheet_inputs[] = {
-    PICTURES("image", "what comes out of augmentation, N x C x H x W, RGB or grey", 0),
+    PICTURES("image", "what comes out of augmentation, N x C x H x W, bytes or floats from 0 to 1; of others than RGB the first three channels, or "
+             "the first as grey", 0),
     LABELS("mask", "its labels, N x H x W, shown in colours beside it"),
     PICTURES("original", "what goes in, of its own size, shown once a sample", SP_PORT_OPTIONAL),
     LABELS("original_mask", "its labels"),

@@ -2,6 +2,7 @@
  * sheet.c - where everything lies on a contact sheet, and the drawing of it. */
 #include "sheet.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -172,6 +173,7 @@ void cs_begin(const cs_canvas *c, const cs_layout *l) {
 /* A picture of h x w at its place, whose pixel i is colour_of(of, i). */
 typedef struct cs_pixels {
   const uint8_t *v;
+  const float *floats; /* from 0 to 1, instead of v; NULL: none */
   size_t pixel, channel; /* steps from one to the next; channel 0: grey, or labels */
   int labels;
   const uint8_t *over; /* labels whose colours cover a part of it, and all of it where an area ends; NULL: none */
@@ -187,8 +189,13 @@ static int is_edge(const cs_pixels *p, size_t i) {
 }
 
 static void colour_of(const cs_pixels *p, size_t i, uint8_t rgb[3]) {
-  const uint8_t *v = p->v + i * p->pixel;
+  const uint8_t *v = p->floats ? NULL : p->v + i * p->pixel;
   if (p->labels) im_label_colour(*v, rgb);
+  else if (p->floats)
+    for (size_t k = 0; k < 3; k++) {
+      float x = p->floats[i * p->pixel + k * p->channel], whole = rintf(x * 255.0f);
+      rgb[k] = whole > 0.0f ? (uint8_t)(whole < 255.0f ? whole : 255.0f) : 0; /* NaN is black */
+    }
   else
     for (size_t k = 0; k < 3; k++) rgb[k] = v[k * p->channel];
   if (!p->over || p->over[i] == 255) return;
@@ -218,20 +225,20 @@ void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int colum
   box(c, x, y, k->cell_w, l->row_h - ROW_GAP, paper);
   if (image) {
     int last = image->spec.order == SP_CHANNELS_LAST;
-    cs_pixels p = {(const uint8_t *)image->data + (size_t)n * pixels * channels,
-                   last ? channels : 1,
-                   channels == 1 ? 0
-                   : last        ? 1
-                                 : pixels,
-                   0,
-                   mask && over ? (const uint8_t *)mask->data + (size_t)n * pixels : NULL,
-                   l->overlay,
-                   (size_t)k->w,
-                   (size_t)k->h};
+    int is_float = image->spec.dtype == SP_F32;
+    size_t first = (size_t)n * pixels * channels;
+    cs_pixels p = {.v = is_float ? NULL : (const uint8_t *)image->data + first,
+                   .floats = is_float ? (const float *)image->data + first : NULL,
+                   .pixel = last ? channels : 1,
+                   .channel = channels < 3 ? 0 : last ? 1 : pixels,
+                   .over = mask && over ? (const uint8_t *)mask->data + (size_t)n * pixels : NULL,
+                   .part = l->overlay,
+                   .w = (size_t)k->w,
+                   .h = (size_t)k->h};
     x = put_picture(c, x, y, l->zoom, &p, k->h, k->w);
   }
   if (mask && !over) {
-    cs_pixels p = {(const uint8_t *)mask->data + (size_t)n * pixels, 1, 0, 1, NULL, 0, 0, 0};
+    cs_pixels p = {.v = (const uint8_t *)mask->data + (size_t)n * pixels, .pixel = 1, .labels = 1};
     put_picture(c, x, y, l->zoom, &p, k->h, k->w);
   }
 }

@@ -27,7 +27,9 @@ int rd_open_numbers(sp_ctx *ctx, rd_self *self) {
   if (rc && k->channels) rc = SP_OK, px.type = -1; /* a damaged one is found when it is read */
   if (!rc && !k->channels) k->channels = px.channels - px.alpha;
   self->first_type = px.type;
-  if (rc) rc = ctx->host->fail(ctx, rc > 0 ? SP_E_DATA : rc, "%s: it says how many channels there are; `channels = 4` does without it", w->why);
+  if (rc)
+    rc = ctx->host->fail(ctx, rc > 0 ? SP_E_DATA : rc,
+                         "%s: it says how many channels there are; `channels = 4` does without it", w->why);
   im_decoder_free(&w->decoder);
   free(w);
   if (!rc && self->p->check && !(self->ranges = calloc((size_t)k->channels, sizeof *self->ranges)))
@@ -44,11 +46,13 @@ static void remark_no_data(const rd_self *self, rd_worker *w, const rd_ref *ref,
     snprintf(words, sizeof words, "%" PRIu64 " numbers that stand for no data and %" PRIu64 " that are NaN or infinite",
              is->no_data, is->not_finite);
   else if (is->no_data) snprintf(words, sizeof words, "%" PRIu64 " numbers that stand for no data", is->no_data);
-  else if (is->not_finite) snprintf(words, sizeof words, "%" PRIu64 " numbers that are NaN or infinite", is->not_finite);
+  else if (is->not_finite)
+    snprintf(words, sizeof words, "%" PRIu64 " numbers that are NaN or infinite", is->not_finite);
   if (*words) rd_remark(w, RD_NO_DATA, "%s has %s; they become %.9g", name, words, (double)k->fill);
   else if (is->having)
-    rd_remark(w, RD_NO_DATA, "%s says that %.9g is no data, and has %" PRIu64 " such numbers, which are read as any other; "
-                             "`nodata = \"tag\"` replaces them",
+    rd_remark(w, RD_NO_DATA,
+              "%s says that %.9g is no data, and has %" PRIu64 " such numbers, which are read as any other; "
+              "`nodata = \"tag\"` replaces them",
               name, is->said, is->having);
 }
 
@@ -57,8 +61,9 @@ static void remark_type(const rd_self *self, rd_worker *w, const rd_ref *ref, in
   if (type == self->first_type || self->first_type < 0) return;
   rd_name(self->table, ref, name, sizeof name);
   rd_name(self->table, &self->table->samples[0].image, first, sizeof first);
-  rd_remark(w, RD_OTHER_TYPE, "%s has %s numbers, and the first file, %s, %s: they are taken as they are, so check that "
-                              "they mean the same",
+  rd_remark(w, RD_OTHER_TYPE,
+            "%s has %s numbers, and the first file, %s, %s: they are taken as they are, so check that "
+            "they mean the same",
             name, im_type_name(type), first, im_type_name(self->first_type));
 }
 

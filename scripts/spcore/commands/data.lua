@@ -301,6 +301,7 @@ local function tell(t)
   if t.sheet then
     put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes, t.sheet.classes == 1 and "" or "es",
       t.sheet.classes < t.classes and (", of %d"):format(t.classes) or ""))
+    if t.numbers then put "  on it the first three channels are shown, or the first one alone, black and white at the ends of the range" end
   end
 end
 
@@ -318,6 +319,7 @@ if opt.sheet ~= "" then
   if opt.check then core.log_level "error" end -- what is wrong with masks is said
   t.sheet = sheet { file = opt.sheet, about = t, samples = opt.sheet_samples, open = function(more)
     more.check = true
+    if t.numbers and opt.dtype ~= "uint8" then more.range = ("%.9g,%.9g"):format(t.numbers.range[1], t.numbers.range[2]) end
     return open("all", t.target, more)
   end }
 end
