@@ -51,6 +51,7 @@ UNREACHED = [
     ("scripts/spcore/auto.lua", "so nothing was tried", SAYS),
     ("scripts/spcore/checkpoint.lua", "a checkpoint is saved each %d steps", SAYS),
     ("scripts/spcore/predict.lua", "was one that keeps none", SAYS),
+    ("scripts/show_augment.lua", "the first three channels are shown", SAYS),
     ("scripts/spcore/numbers.lua", "each channel is taken less its mean", SAYS),
     ("scripts/spcore/commands/data.lua", "where it is given no others", "names options of the training scripts"),
     ("scripts/train_seg.lua", "--channels 1", "the option that the message is about"),

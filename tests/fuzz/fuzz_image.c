@@ -7,11 +7,11 @@
 #include <spcore/abi.h>
 
 #include "fuzz.h"
-#include "plugins/kits/image/image.h"
+#include "plugins/kits/image/keep.h"
 #include "tests/kit/first_pictures.h"
 #include "tests/kit/image_files.h"
 
-enum { W = 23, H = 17, SEEDS = 48, MAX_PIXELS = 40000 };
+enum { W = 23, H = 17, SEEDS = 64, MAX_PIXELS = 40000, FITTED = 64 };
 
 typedef struct seeds {
   if_bytes file[SEEDS];
@@ -62,6 +62,41 @@ static void add_npy(seeds *s, const char *descr, const char *shape, size_t bytes
   b[127] = '\n';
   for (size_t i = 0; i < bytes; i++) b[128 + i] = (uint8_t)(i * 37);
   add_bytes(s, "npy", b, 128 + bytes);
+}
+
+/* Little-endian, of one strip or one a plane, with GDAL's tag for no data. */
+static void add_tiff(seeds *s, int bits, int form, int channels, int planar) {
+  enum { TW = 9, TH = 8, TAGS = 12, AT = 8 + 2 + 12 * TAGS + 4, MOST = 4 };
+  uint8_t b[8192] = "II*\0\10";
+  int strips = planar ? channels : 1, plane = TW * TH * bits / 8 * (planar ? 1 : channels), at = AT;
+  int offsets = at, counts = (at += 4 * MOST), depths = (at += 4 * MOST), text = (at += 2 * MOST), data = at + 8;
+  const int rows[TAGS][4] = {{256, 4, 1, TW},
+                             {257, 4, 1, TH},
+                             {258, 3, channels, channels > 2 ? depths : bits | bits << 16},
+                             {259, 3, 1, 1},
+                             {262, 3, 1, 1},
+                             {273, 4, strips, strips > 1 ? offsets : data},
+                             {277, 3, 1, channels},
+                             {278, 4, 1, TH},
+                             {279, 4, strips, strips > 1 ? counts : plane},
+                             {284, 3, 1, planar ? 2 : 1},
+                             {339, 3, 1, form},
+                             {42113, 2, 5, text}};
+  b[8] = TAGS;
+  for (int k = 0; k < TAGS; k++) {
+    uint8_t *p = b + 10 + 12 * k;
+    memcpy(p, (const uint16_t[]){(uint16_t)rows[k][0], (uint16_t)rows[k][1]}, 4);
+    memcpy(p + 4, &rows[k][2], 8);
+  }
+  for (int k = 0; k < strips; k++) {
+    const int32_t from = data + k * plane;
+    memcpy(b + offsets + 4 * k, &from, 4);
+    memcpy(b + counts + 4 * k, &plane, 4);
+  }
+  for (int k = 0; k < channels; k++) memcpy(b + depths + 2 * k, &(const uint16_t){(uint16_t)bits}, 2);
+  memcpy(b + text, "-999", 5);
+  for (int i = 0; i < strips * plane; i++) b[data + i] = (uint8_t)(i * 37);
+  add_bytes(s, "tiff", b, (size_t)(data + strips * plane));
 }
 
 static uint32_t crc(const uint8_t *p, size_t n) {
@@ -123,6 +158,10 @@ static void make_seeds(seeds *s) {
   add_bmp(s, 9, 8, 32, 0);
   add(s, "png", if_png(wide, W, H, PNG_COLOR_TYPE_GRAY, 16, 0));
   add(s, "tiff", if_tiff(rgb, W, H, 3));
+  add_tiff(s, 32, 3, 4, 0);
+  add_tiff(s, 16, 1, 4, 1);
+  add_tiff(s, 64, 3, 2, 0);
+  add_tiff(s, 16, 2, 1, 0);
   add_npy(s, "<u2", "(9, 8)", 144);
   add_npy(s, ">f4", "(9, 8, 3)", 864);
   add_npy(s, "|b1", "(4, 9, 8)", 288);
@@ -136,6 +175,31 @@ static void make_seeds(seeds *s) {
 
 static fz f;
 static long rounds;
+
+/* As the reader does it, with drawn parameters. */
+static int keep(im_decoder *d, im_scaler *scaler, im_buf *raw, im_buf *px, im_pixels *found, float *to) {
+  static const char *const ranges[] = {"", "0,1", "-7,65535"}, *const none[] = {"", "tag", "-999", "0"};
+  const im_fitting fit = {.how = (int32_t)fz_below(&f, 3), .interpolation = (int32_t)fz_below(&f, 2)};
+  im_keep_params p = {.range = "", .nodata = "", .fill = "", .channels = fz_below(&f, 6), .as = (int32_t)fz_below(&f, 3)};
+  if (p.as) p.range = ranges[fz_below(&f, 3)], p.nodata = none[fz_below(&f, 4)];
+  char words[256];
+  im_keep k;
+  im_kept is;
+  FZ_CHECK(!im_keep_of(&p, &k, words), "%s", words);
+  int rc = im_keep_read(d, &k, MAX_PIXELS, raw, px, &is);
+  if (rc) return rc;
+  FZ_CHECK(is.channels > 0 && (!k.channels || is.channels == k.channels), "%d channels", is.channels);
+  *found = (im_pixels){.w = is.w, .h = is.h, .channels = is.channels, .type = p.as ? IM_F32 : IM_U8};
+  k.channels = is.channels;
+  im_buf copy = {0};
+  size_t bytes = (size_t)is.w * (size_t)is.h * (size_t)is.channels * im_keep_bytes(&k);
+  FZ_CHECK(im_reserve(&copy, bytes), "out of memory");
+  memcpy(copy.p, px->p, bytes);
+  if (is.channels <= FITTED) FZ_CHECK(!im_keep_fit(scaler, &k, &fit, copy.p, &is, to, 7, 5), "not fitted");
+  im_buf_free(&copy);
+  return SP_OK;
+}
+
 static const char *format; /* NULL: all */
 
 START_TEST(damaged_files) {
@@ -145,7 +209,9 @@ START_TEST(damaged_files) {
   FZ_CHECK(s.n, "no seed is %s", format);
   for (int k = 0; k < s.n; k++) FZ_CHECK(s.file[k].n <= 1 << 14, "a seed of %zu bytes", s.file[k].n);
   im_decoder d = {0};
-  im_buf px = {0};
+  im_buf px = {0}, raw = {0};
+  im_scaler scaler = {0};
+  static float fitted[7 * 5 * FITTED];
   uint8_t work[1 << 14];
   unsigned sum = 0; /* of all pixels, so that all are read */
   for (long r = 0; r < rounds; r++) {
@@ -157,15 +223,21 @@ START_TEST(damaged_files) {
     uint8_t *p = malloc(d.size);
     FZ_CHECK(p, "out of memory");
     d.file = (im_buf){memcpy(p, work, d.size), d.size};
-    for (int as = 0; as < 3; as++) { /* im_rgb, im_labels, im_numbers */
+    for (int as = 0; as < 5; as++) { /* im_rgb, im_labels, im_numbers, im_about, im_keep_read */
       int w = 0, h = 0;
       im_pixels found = {0};
       d.why[0] = 0;
       int rc = as == 0   ? im_rgb(&d, MAX_PIXELS, &px, &w, &h)
                : as == 1 ? im_labels(&d, MAX_PIXELS, &px, &w, &h)
-                         : im_numbers(&d, MAX_PIXELS, &px, &found);
+               : as == 2 ? im_numbers(&d, MAX_PIXELS, &px, &found)
+               : as == 3 ? im_about(&d, &found)
+                         : keep(&d, &scaler, &raw, &px, &found, fitted);
       if (rc != SP_OK) {
         FZ_CHECK(d.why[0], "round %ld: refused with %d and no words", r, rc);
+        continue;
+      }
+      if (as == 3) {
+        FZ_CHECK(found.w > 0 && found.h > 0 && found.channels > 0, "round %ld: a header of nothing", r);
         continue;
       }
       decoded++;
@@ -177,9 +249,11 @@ START_TEST(damaged_files) {
     }
   }
   printf("%ld rounds, %ld decoded, sum %u\n", rounds, decoded, sum);
-  FZ_CHECK(rounds < 1000 || (decoded > rounds / 20 && decoded < rounds * 3), "the mutations are too harsh or too mild");
+  FZ_CHECK(rounds < 1000 || (decoded > rounds / 20 && decoded < rounds * 4), "the mutations are too harsh or too mild");
   for (int k = 0; k < s.n; k++) free(s.file[k].p);
   im_buf_free(&px);
+  im_buf_free(&raw);
+  im_scaler_free(&scaler);
   im_decoder_free(&d);
 }
 END_TEST
