@@ -163,6 +163,27 @@ def types_differ(c):
     assert r.status == 0
 
 
+@case
+def grey_among_colours(c):
+    "grey files among those in colour, by the first file: said, with the option that decides"
+    def data(grey_first):
+        for k in range(N):
+            c.image(f"d/{'ab'[k % 2]}/{k}.png", c.picture(SIDE, SIDE, 1 if (k == 0) == grey_first else 3))
+    data(True)
+    c.run("data d --dtype float32 --check", 0, says=["d/a/2.png has 3 channels, of which the brightness is read", "(--channels 3)", "other type: 3 samples"])
+    data(False)
+    c.run("data d --dtype float32 --check", 0, says=["d/a/2.png is grey, and its brightness becomes 3 channels", "(--channels 1)", "other type: 3 samples"])
+
+
+@case
+def tables(c):
+    "a .csv file of arrays"
+    for k, a in enumerate(FIVE):
+        c.write(f"t/files/{k}.npy", npy(a))
+    c.write("t/all.csv", "file,label\n" + "".join(f"files/{k}.npy,{'xy'[k % 2]}\n" for k in range(N)))
+    assert c.json("data t/all.csv --target class --dtype float32 --check")["numbers"]["channels"] == 5
+
+
 def with_holes(dtype=np.float32, hole=-9999):
     a = numbers(2, dtype, 1, 5)
     a[0, :2, :2] = hole

@@ -317,6 +317,34 @@ def of_a_file():
     r.true("names as the file has them", set(module_in("listed").load().state_dict()) == set(weights), str(weights.keys()))
 
 
+def of_numbers():
+    """Images of other numbers and channels: model.py reads, fits and prepares them as predictions do."""
+    for name, dtype, more in (("halves", np.uint16, ["--dtype", "uint16"]), ("bands", np.float32, ["--dtype", "float32", "--nodata", "-9"]),
+                                   ("bytes", np.uint8, ["--channels", "5"])):
+        for k in range(6):
+            for d in ("images", "masks"):
+                os.makedirs(f"{name}/{d}", exist_ok=True)
+            a = rng.normal(size=(37, 50, 5)).cumsum(0).cumsum(1)
+            a = ((a - a.min()) / (a.max() - a.min()) * (250 if dtype == np.uint8 else 4000)).astype(dtype)
+            if dtype == np.float32:
+                a[:3, :4] = -9
+                a[5, 5] = np.nan
+            np.save(f"{name}/images/{k}.npy", a)
+            Image.fromarray((a[..., 0] > np.nanmean(a[..., 0])).astype(np.uint8)).save(f"{name}/masks/{k}.png")
+        with open(f"{name}/classes.txt", "w", encoding="utf-8") as f:
+            f.write("a\nb\n")
+        spcore("run", "train_seg.lua", "--data", name, *more, "--train-encoder", "--size", "32", "--steps", "4", "--batch", "2", "--out", f"{name}_run",
+               "--device", "cpu", "--quiet", "--pictures", "0")
+        spcore("run", "predict_seg.lua", "--weights", f"{name}_run", "--out", f"{name}_p", "--probabilities", "npy", "--device", "cpu", "--quiet",
+               f"{name}/images")
+        spcore("export", f"{name}_run", "--torch", f"{name}_torch")
+        module = module_in(f"{name}_torch")
+        with torch.no_grad():
+            x = module.read(f"{name}/images/1.npy")
+            logits = torch.nn.functional.interpolate(module.load()(module.prepare(x)), size=x.shape[1:], mode="bilinear", align_corners=False)
+        r.near(f"{name}: probabilities of a file", logits[0].softmax(0).numpy(), np.load(f"{name}_p/probabilities/1.npy"), 1e-4)
+
+
 def refused(to):
     """What is no use of model.py: its status and one line."""
     for words, status, wanted in (([], 2, f"usage: python3 {to}/model.py IMAGE\n"), (["none.png"], 1, "none.png: No such file or directory\n"),
@@ -343,6 +371,7 @@ with tempfile.TemporaryDirectory() as folder:
     nets("plain", "down", "maps", "classes", "residual", "unet", "fpn", "deeplabv3", "fcn", "probe", *KNOWN)
     own_script()
     of_a_file()
+    of_numbers()
     compare("seg", "train_seg.lua", "--steps", "30", "--size", "32", "--samples", "64")
     out = compare("seg_deep", "train_seg.lua", "--train-encoder", "--width", "5", "--levels", "4", "--size", "32", "--steps", "30",
                   "--samples", "64", "--lr", "0.01")

@@ -177,6 +177,7 @@ int im_keep_read(im_decoder *d, const im_keep *k, int64_t max_pixels, im_buf *ra
   int to = k->channels ? k->channels : p.channels;
   *out = (im_kept){.w = p.w, .h = p.h, .channels = to, .type = p.type};
   if ((way = way_of(&p, to)) < 0) return odd_channels(d, k, &p);
+  out->of_file = way == DROP_LAST ? to : p.channels;
   if (k->as == IM_AS_UINT8 && way != AS_IS) return odd_channels(d, k, &p);
   int64_t pixels = (int64_t)p.w * p.h, most = p.channels > to ? p.channels : to;
   if (most * (int64_t)sizeof(float) > IM_MAX_FILE / pixels)

@@ -71,7 +71,8 @@ sp_dtype im_keep_dtype(const im_keep *k);
 
 /* What one file had. */
 typedef struct im_kept {
-  int w, h, channels, type; /* channels: that come out; type: of the file's numbers, IM_U8 ... */
+  int of_file;                  /* channels that the file has, without alpha that was dropped */
+  int w, h, channels, type;     /* channels: that come out; type: of the file's numbers, IM_U8 ... */
   uint64_t not_finite, no_data; /* numbers that were replaced */
   int says; /* the file says a number for no data that nobody asked for, `said`, and `having` numbers are it */
   double said;

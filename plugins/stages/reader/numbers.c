@@ -56,6 +56,24 @@ static void remark_no_data(const rd_self *self, rd_worker *w, const rd_ref *ref,
               name, is->said, is->having);
 }
 
+/* Grey among colours, or the other way round, where nobody has said how many channels are wanted. */
+static void remark_channels(const rd_self *self, rd_worker *w, const rd_ref *ref, const im_kept *is) {
+  char name[512], first[512];
+  if (is->of_file == is->channels || self->p->keep.channels || self->p->grey) return;
+  rd_name(self->table, ref, name, sizeof name);
+  rd_name(self->table, &self->table->samples[0].image, first, sizeof first);
+  if (is->channels == 1)
+    rd_remark(w, RD_OTHER_TYPE,
+              "%s has %d channels, of which the brightness is read, since the first file, %s, has one; `channels = 3` "
+              "reads colours",
+              name, is->of_file, first);
+  else
+    rd_remark(w, RD_OTHER_TYPE,
+              "%s is grey, and its brightness becomes %d channels, since the first file, %s, has so many; "
+              "`channels = 1` reads one",
+              name, is->channels, first);
+}
+
 static void remark_type(const rd_self *self, rd_worker *w, const rd_ref *ref, int type) {
   char name[512], first[512];
   if (type == self->first_type || self->first_type < 0) return;
@@ -168,6 +186,7 @@ int rd_fill_numbers(rd_self *self, rd_worker *w, const rd_ref *ref, uint64_t *pr
   rd_remark_loss(self, w, ref);
   remark_no_data(self, w, ref, &is);
   remark_type(self, w, ref, is.type);
+  remark_channels(self, w, ref, &is);
   size_t bytes = (size_t)is.w * (size_t)is.h * (size_t)is.channels * im_keep_bytes(&self->keep);
   if (print) *print = rd_hash_pixels(w->rgb.p, bytes, is.w, is.h);
   if (self->p->check) count_numbers(self, w->rgb.p, &is);

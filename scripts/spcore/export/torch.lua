@@ -180,9 +180,10 @@ def read(path):
     elif path.lower().endswith((".tif", ".tiff")):
         import tifffile
         a = tifffile.imread(path)
-        if a.ndim == 3 and tifffile.TiffFile(path).pages[0].planarconfig == 2:
+        page = tifffile.TiffFile(path).pages[0]
+        if a.ndim == 3 and page.planarconfig == 2:
             a = a.transpose(1, 2, 0)
-    else:
+${tag}    else:
         from PIL import Image
         a = numpy.asarray(Image.open(path))
     a = a[..., None] if a.ndim == 2 else a
@@ -393,6 +394,8 @@ function torch.module(net, about)
     imports = mode and "import sys\n" or "", modules = modules, lines = lines, reads = reads(net), gives = gives(net), channels = v.c, mode = mode,
     upright = image.read.orient and ", upright" or "", opened = image.read.orient and "ImageOps.exif_transpose(Image.open(path))" or "Image.open(path)",
     taken = kept and "float32" or "uint8", pillow = " or Pillow", fill = kept and ("%.9g"):format(kept.fill),
+    tag = kept and kept.nodata == "tag" and "        tag = page.tags.get(42113)  # GDAL's number for no data\n" ..
+      "        a = numpy.where(a == float(tag.value), numpy.nan, a) if tag else a\n" or "",
     nodata = kept and tonumber(kept.nodata) and (" | (a == numpy.float32(%.9g))"):format(tonumber(kept.nodata)) or "",
     steps = steps, does = mode and ("; prepare() makes its input of an image.\n`python3 model.py IMAGE` %s"):format(does[about.task]) or "",
   }
