@@ -153,8 +153,8 @@ END_TEST
 /* The field is that of the numbers drawn: smoothed here in double, by the whole kernel at once. */
 START_TEST(smoothed) {
   const int h = 41, w = 37, r = 6;
-  float *noise = drawn("{ sigma = 0, alpha = { 41, 37 } }", 1, 5, 1, 1, NULL),
-        *got = drawn("{ sigma = 1.5, alpha = { 41, 37 } }", 1, 5, 1, 1, NULL);
+  float *noise = drawn("{ sigma = 0, alpha = { 37, 41 } }", 1, 5, 1, 1, NULL),
+        *got = drawn("{ sigma = 1.5, alpha = { 37, 41 } }", 1, 5, 1, 1, NULL);
   double weight[13], sum = 0, squares = 0, largest = 0;
   for (int i = -r; i <= r; i++) sum += weight[i + r] = exp(-i * i / (2 * 1.5 * 1.5));
   for (int y = 0; y < h; y++)

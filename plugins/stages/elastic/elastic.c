@@ -24,8 +24,8 @@ const sp_param elastic_param_table[] = {{.name = "alpha",
                                          .max = 1e6,
                                          .min_n = 1,
                                          .max_n = 2,
-                                         .doc = "how strong displacements are along x and y, before they are smoothed; "
-                                                "in half pixels where images are square"},
+                                         .doc = "how strong displacements are along x and y, before they are smoothed, "
+                                                "in half pixels"},
                                         {.name = "sigma",
                                          .type = SP_PARAM_FLOATS,
                                          .offset = offsetof(elastic_params, sigma),
@@ -55,8 +55,8 @@ void elastic_kernel_of(elastic_kernel *k, const elastic_params *p, int axis) {
 elastic_range elastic_range_of(const elastic_params *p, int32_t h, int32_t w) {
   return (elastic_range){.h = h,
                          .w = w,
-                         .x = (float)(of_axis(&p->alpha, 0) / h), /* torchvision's, where height and width differ too */
-                         .y = (float)(of_axis(&p->alpha, 1) / w),
+                         .x = (float)(of_axis(&p->alpha, 0) / w),
+                         .y = (float)(of_axis(&p->alpha, 1) / h),
                          .probability = (float)p->warp.probability};
 }
 
