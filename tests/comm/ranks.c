@@ -124,7 +124,11 @@ static int fork_all(board *b, int n) {
   for (int i = 0; i < n; i++) {
     if (wait(&status) < 0) return perror("wait"), 1;
     bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && strcmp(which, "kill") == 0;
-    if (status && !killed && !failed) kill_all(pid, n), failed = 1;
+    if (status && !killed && !failed) {
+      if (WIFSIGNALED(status)) fprintf(stderr, "a rank of %d was ended by signal %d\n", n, WTERMSIG(status));
+      kill_all(pid, n);
+      failed = 1;
+    }
     if (killed) atomic_store(&b->ranks_gone, 1);
   }
   return failed;

@@ -367,6 +367,7 @@ def http_killed_and_resumed(c):
     p = subprocess.Popen([SPCORE, "data", s.at + "/x.tar", "--target", "class"], cwd=c.folder, stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL, env=dict(os.environ, XDG_CACHE_HOME=c.path(".cache"), **c.env))
     while not (kept(c, "x.tar.part") and os.path.getsize(kept(c, "x.tar.part")[0]) > 3000):
+        assert p.poll() is None, "it has ended before it was killed"
         time.sleep(0.01)
     p.send_signal(signal.SIGKILL)
     p.wait()

@@ -255,7 +255,9 @@ for stage, params, transform in [("rand_augment", {"num_ops": 2, "magnitude": 9}
         seen = c[c[:, 0] == i][:, 1].astype(np.float64) + 0.0
         keys = np.array(sorted(want))
         at = np.abs(seen[:, None] - keys).argmin(1)
-        r.true(f"{stage} {name}: numbers", np.abs(seen - keys[at]).max() <= 1e-6)
+        # PyTorch's versions round 16 of a shift differently, from which int() makes 16 or 15.
+        apart = 1 if name.startswith("Translate") else 1e-6
+        r.true(f"{stage} {name}: numbers", np.abs(seen - keys[at]).max() <= apart)
         x2, k = chi(np.bincount(at, minlength=len(keys)), [want[v] * len(seen) for v in keys])
         r.true(f"{stage} {name}: chi-square {x2:.1f} of {k}", x2 < k + 5 * math.sqrt(2 * k) + 8)
 r.exit()
