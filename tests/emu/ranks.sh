@@ -195,7 +195,7 @@ for capture in off lane step "lane --shards 4"; do
     said="exit status $?: $said"
   if echo "$said" | awk -v capture="${capture%% *}" '
     /^nothing$/ { ok = capture == "step" }
-    /^from/ { ok = capture != "step" && $2 + 0 > 15 && $2 + 0 < 30 && $4 == "1," && $5 >= 15 && $7 > 0.1 && $7 < 0.9 }
+    /^from/ { ok = capture != "step" && $2 + 0 > 15 && $2 + 0 < 30 && $4 == "1," && $5 >= 15 && $7 > 0.1 && $7 <= 1 }
     END { exit !ok || NR != 1 }'; then
     echo "ok - the slow rank, $capture: $said"
   else
