@@ -30,7 +30,8 @@
 #define SHORT_TURNS 200  /* before it naps */
 #define OPEN_SECONDS 300 /* until all ranks are there */
 #define CLOSE_SECONDS 2
-#define ABORT_NS 500000000 /* that are waited for NCCL's abort: where a rank has died it may take seconds */
+#define ABORT_NS 700000000 /* that are waited for NCCL's abort: where a rank has died it may take seconds */
+#define CALM_SECONDS 0.2   /* at most, before it */
 
 #define BLOCK 4096 /* windows begin and end with one */
 
@@ -244,7 +245,19 @@ static int nccl_poll(sp_ctx *ctx, void *comm) {
   return rc;
 }
 
+/* NCCL's abort crashes now and then where it cuts a call short that has only begun (2.28.9, beside other work on the GPUs: 5
+ * of 91 tries). So a call has a moment to be on its way, or to wait for the ranks that are not there. */
+static void calm_down(ncclComm_t native) {
+  const struct timespec nap = {.tv_nsec = NAP_NS};
+  ncclResult_t state = ncclInProgress;
+  for (double begun = now(); now() - begun < CALM_SECONDS;) {
+    if (ncclCommGetAsyncError(native, &state) || state != ncclInProgress) return;
+    nanosleep(&nap, NULL);
+  }
+}
+
 static void *end(void *native) {
+  calm_down(native);
   ncclCommAbort(native);
   return NULL;
 }
