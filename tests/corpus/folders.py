@@ -205,5 +205,40 @@ def images_alone(c):
     c.run("data d", 1, says="d/masks: No such file")
 
 
+UNREAD = (
+    ("heic", "HEIC image", "heif-convert"), ("HEIF", "HEIC image", "heif-convert"), ("avif", "AVIF image", "heif-convert"),
+    ("jxl", "JPEG XL image", "djxl"), ("psd", "file of Photoshop", "magick"), ("dcm", "DICOM file", "dcmj2pnm"),
+    ("mp4", "film", "ffmpeg"), ("MOV", "film", "ffmpeg"), ("raw", "raw file of a camera", "darktable-cli"),
+    ("CR2", "raw file of a camera", "darktable-cli"), ("nef", "raw file of a camera", "darktable-cli"), ("svg", "SVG drawing", "rsvg-convert"),
+    ("pdf", "page to print", "pdftoppm"), ("jp2", "JPEG 2000 image", "opj_decompress"), ("exr", "image of a format", "magick"),
+    ("nii.gz", "file of arrays", "numpy.save"), ("npz", "file of arrays", "numpy.save"),
+)
+
+
+@case
+def formats_that_are_not_read(c):
+    "classes, and images, of formats that are not read: which, how many, and what converts them"
+    for ending, name, tool in UNREAD:
+        for k in range(2):
+            c.write(f"d/of_{ending}/{k}.{ending}", "x")
+    c.image("e/ant/0.png", 8)
+    c.image("e/bee/0.png", 8)
+    r = c.run("data d", 1, "d holds no image of a format that is read, but 4 HEIC images, such as of_HEIF/0.HEIF")
+    for ending, name, tool in UNREAD:
+        assert name.split()[0] in r.text and tool in r.text, f"{name}, {tool}\n{r}"
+        os.rename(c.path(f"d/of_{ending}"), c.path(f"e/of_{ending}"))
+    r = c.run("data e", 0, [f"{len(UNREAD)} folders without a picture that is read", "4 HEIC images, such as of_HEIF/0.HEIF", "2 DICOM files"])
+    assert "of other endings" not in r.text
+    c.write("f/ant/x.heic", "x")
+    for name in ("ant", "bee"):
+        c.image(f"f/{name}/0.png", 8)
+    assert "1 HEIC image (ant/x.heic), to be converted: heif-convert FILE.heic FILE.png" in c.json("data f")["left_out"]
+    c.write("g/images/0.heic", "x")
+    c.image("g/masks/0.png", c.labels(8, 8, 2))
+    c.write("g/classes.txt", "a\nb\n")
+    c.run("data g", 1, "folder g/images holds no *.jpg")
+    c.run("data g", 1, "but 1 HEIC image (images/0.heic), to be converted: heif-convert")
+
+
 if __name__ == "__main__":
     main()

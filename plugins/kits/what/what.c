@@ -22,7 +22,7 @@ typedef struct magic {
 
 static const magic magics[] = {
     MAGIC(0, "version https://git-lfs", "a Git LFS pointer, not the file itself; `git lfs pull` fetches that"),
-    MAGIC(0, "%PDF", "a PDF document; " PICTURE),
+    MAGIC(0, "%PDF", "a PDF document; " PICTURE ", as with pdftoppm"),
     MAGIC(0, "%!PS", "a PostScript document; " PICTURE), /* so many may be all text */
     MAGIC(0, "\xFF\xD8\xFF", "a JPEG image"),
     MAGIC(0, "\x89PNG\r\n\x1A\n", "a PNG image"),
@@ -31,18 +31,18 @@ static const magic magics[] = {
     MAGIC(0, "II*\0", "a TIFF image"),
     MAGIC(0, "MM\0*", "a TIFF image"),
     MAGIC(0, "BM", "a BMP image"),
-    MAGIC(4, "ftypavif", "an AVIF image; " PICTURE),
-    MAGIC(4, "ftypavis", "an AVIF image; " PICTURE),
-    MAGIC(4, "ftyphe", "a HEIC image, as iPhones write it; " PICTURE),
-    MAGIC(4, "ftypmif1", "a HEIC image, as iPhones write it; " PICTURE),
-    MAGIC(4, "ftypmsf1", "a HEIC image, as iPhones write it; " PICTURE),
+    MAGIC(4, "ftypavif", "an AVIF image; " PICTURE ", as with heif-convert"),
+    MAGIC(4, "ftypavis", "an AVIF image; " PICTURE ", as with heif-convert"),
+    MAGIC(4, "ftyphe", "a HEIC image, as iPhones write it; " PICTURE ", as with heif-convert"),
+    MAGIC(4, "ftypmif1", "a HEIC image, as iPhones write it; " PICTURE ", as with heif-convert"),
+    MAGIC(4, "ftypmsf1", "a HEIC image, as iPhones write it; " PICTURE ", as with heif-convert"),
     MAGIC(4, "ftyp", "a film (MP4 or MOV); take images out of it, as with ffmpeg"),
-    MAGIC(0, "\0\0\0\x0CjP  ", "a JPEG 2000 image; " PICTURE),
-    MAGIC(0, "\xFF\x4F\xFF\x51", "a JPEG 2000 image; " PICTURE),
-    MAGIC(0, "\0\0\0\x0CJXL ", "a JPEG XL image; " PICTURE),
-    MAGIC(0, "\xFF\x0A", "a JPEG XL image; " PICTURE),
-    MAGIC(0, "8BPS", "a Photoshop file; " PICTURE),
-    MAGIC(128, "DICM", "a DICOM file; " PICTURE),
+    MAGIC(0, "\0\0\0\x0CjP  ", "a JPEG 2000 image; " PICTURE ", as with opj_decompress"),
+    MAGIC(0, "\xFF\x4F\xFF\x51", "a JPEG 2000 image; " PICTURE ", as with opj_decompress"),
+    MAGIC(0, "\0\0\0\x0CJXL ", "a JPEG XL image; " PICTURE ", as with djxl"),
+    MAGIC(0, "\xFF\x0A", "a JPEG XL image; " PICTURE ", as with djxl"),
+    MAGIC(0, "8BPS", "a Photoshop file; " PICTURE ", as with ImageMagick"),
+    MAGIC(128, "DICM", "a DICOM file; " PICTURE ", as with dcmj2pnm"),
     MAGIC(0, "v/1\x01", "an OpenEXR image; " PICTURE),
     MAGIC(0, "#?RADIANCE", "a Radiance HDR image; " PICTURE),
     MAGIC(0, "SIMPLE  =", "a FITS file; " PICTURE),
@@ -77,6 +77,45 @@ static const magic magics[] = {
     MAGIC(0, "\xFE\xFF", "text in UTF-16"),
 };
 
+/* ---- by ending ---- */
+#define MAGICK(ending) "magick FILE." ending " FILE.png, of ImageMagick"
+
+static const struct {
+  const char *endings; /* each between blanks */
+  what_format format;
+} formats[WHAT_FORMATS] = {
+    {" heic heif hif heics ", {"HEIC image", "HEIC images", "heif-convert FILE.heic FILE.png, of libheif"}},
+    {" avif avifs ", {"AVIF image", "AVIF images", "heif-convert FILE.avif FILE.png, of libheif"}},
+    {" jxl ", {"JPEG XL image", "JPEG XL images", "djxl FILE.jxl FILE.png, of libjxl"}},
+    {" jp2 j2k j2c jpx jpf ", {"JPEG 2000 image", "JPEG 2000 images", "opj_decompress -i FILE.jp2 -o FILE.png, of OpenJPEG"}},
+    {" psd psb xcf ", {"file of Photoshop or GIMP", "files of Photoshop or GIMP", MAGICK("psd")}},
+    {" dcm dicom ", {"DICOM file", "DICOM files", "dcmj2pnm +on FILE.dcm FILE.png, of DCMTK"}},
+    {" mp4 m4v mov avi mkv webm mpg mpeg wmv flv ", {"film", "films", "ffmpeg -i FILE FILE-%05d.png takes its images out"}},
+    {" cr2 cr3 nef nrw arw dng orf rw2 raf pef srw crw raw ",
+     {"raw file of a camera", "raw files of a camera", "darktable-cli FILE FILE.png, of darktable"}},
+    {" svg ", {"SVG drawing", "SVG drawings", "rsvg-convert -o FILE.png FILE.svg, of librsvg"}},
+    {" pdf eps ps ai ", {"page to print", "pages to print", "pdftoppm -png FILE.pdf FILE, of Poppler"}},
+    {" exr hdr tga ico icns dds pcx qoi pam fits fts ",
+     {"image of a format that is not read", "images of formats that are not read", MAGICK("exr")}},
+    {" nii nii.gz mha mhd nrrd mgz npz mat h5 hdf5 ",
+     {"file of arrays", "files of arrays", "numpy.save(\"FILE.npy\", array) for each image, in Python"}},
+};
+
+int what_ending(const char *name) {
+  const char *slash = strrchr(name, '/'), *dot;
+  char word[16];
+  for (dot = strchr(slash ? slash + 1 : name, '.'); dot; dot = strchr(dot + 1, '.')) { /* nii.gz before gz */
+    if (snprintf(word, sizeof word, " %s ", dot + 1) >= (int)sizeof word) continue;
+    for (char *p = word; *p; p++) *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 'a' - 'A' : *p);
+    for (int i = 0; i < WHAT_FORMATS; i++)
+      if (strstr(formats[i].endings, word)) return i;
+  }
+  return -1;
+}
+
+const what_format *what_of(int i) { return &formats[i].format; }
+
+/* ---- by bytes ---- */
 /* .npz: a zip whose first member is an array. */
 static const char *zip_words(const char *p, size_t n) {
   for (size_t i = 30; i + 4 <= n && i < 200; i++)
@@ -90,7 +129,7 @@ static const char *mark_words(const char *p, size_t n) {
     const char *mark, *words;
   } marks[] = {{"<!doctype html", "a page of the web (HTML): the download has failed"},
                {"<html", "a page of the web (HTML): the download has failed"},
-               {"<svg", "an SVG drawing; " PICTURE},
+               {"<svg", "an SVG drawing; " PICTURE ", as with rsvg-convert"},
                {"<?xml", "an XML document"},
                {"<error", "a server's message of an error (XML): the download has failed"},
                {"{", "text, such as JSON"}};

@@ -13,4 +13,16 @@ int what_is(const void *p, size_t n, char to[WHAT_WORDS]);
 /* The same of a file; errno where it cannot be read does not matter. */
 int what_is_file(const char *path, char to[WHAT_WORDS]);
 
+/* Formats of pictures, films and arrays that are not read, by the ending of the name. */
+enum { WHAT_FORMATS = 12 };
+
+typedef struct what_format {
+  const char *one, *many; /* "HEIC image", "HEIC images" */
+  const char *cure;       /* "heif-convert FILE.heic FILE.png, of libheif" */
+} what_format;
+
+/* Which one the name of a file ends as; -1: none. */
+int what_ending(const char *name);
+const what_format *what_of(int i);
+
 #endif

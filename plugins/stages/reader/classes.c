@@ -242,6 +242,8 @@ static int find_filled(rd_listing *l, int k, const char *path, rd_names *out) {
       rd_leave(&l->t->left[k], sub + strlen(l->parts[k].base) + 1, DT_DIR);
     else if (rd_has_picture(sub, MAX_DEPTH)) rc = rd_names_add(out, names.v[i]) ? rd_no_memory(l) : SP_OK;
     else if (!(rc = rd_stamp_path(l, sub))) {
+      size_t most = SIZE_MAX;
+      rd_leave_unread(&l->t->left[k], l->parts[k].base, sub + strlen(l->parts[k].base) + 1, MAX_DEPTH, &most);
       add_first_file(sub, sizeof sub);
       rd_leave_empty(&l->t->left[k], sub + strlen(l->parts[k].base) + 1);
     }

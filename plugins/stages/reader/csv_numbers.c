@@ -66,7 +66,7 @@ static int no_number(rd_csv *j, int column, const char *text) {
     return wrong(j, column, text, "has a unit behind the number",
                  "write the number alone, and the unit in the name of the column");
   if (n) return wrong(j, column, text, "is no number", "write 1234.5, without anything between thousands");
-  if (*p && !strchr("+-.", *p) && strspn(p + 1, "0123456789.,") + 1 == strlen(p))
+  if (*p && p[1] && !strchr("+-.", *p) && strspn(p + 1, "0123456789.,") + 1 == strlen(p))
     return wrong(j, column, text, "has a unit in front of the number",
                  "write the number alone, and the unit in the name of the column");
   return wrong(j, column, text, "is no number", "say which columns are numbers: `columns = \"NAME,NAME\"`");

@@ -23,11 +23,18 @@ static const char *const splits[] = {"the part for training", "the part for vali
 
 /* ---- what is not read ---- */
 /* Keeps the name that comes first, as folders list theirs in any order. */
-static void keep_first(char to[256], const char *name) {
-  if (*name && (!*to || strcmp(name, to) < 0)) snprintf(to, 256, "%.255s", name);
+static void keep_least(char *to, size_t size, const char *name) {
+  if (*name && (!*to || strcmp(name, to) < 0)) snprintf(to, size, "%s", name);
 }
+static void keep_first(char to[256], const char *name) { keep_least(to, 256, name); }
 
 void rd_leave(rd_left *left, const char *name, int kind) {
+  int format = kind == DT_DIR ? -1 : what_ending(name);
+  if (format >= 0) {
+    left->unread[format]++;
+    keep_least(left->odd[format], sizeof left->odd[0], name);
+    return;
+  }
   if (kind == DT_DIR) left->folders++;
   else left->files++;
   keep_first(kind == DT_DIR ? left->folder : left->file, name);
@@ -57,6 +64,22 @@ void rd_leave_alone(rd_left *left, const char *name) {
 void rd_leave_empty(rd_left *left, const char *name) {
   left->empty++;
   keep_first(left->bare, name);
+}
+
+size_t rd_leave_unread(rd_left *left, const char *base, const char *rel, int depth, size_t *most) {
+  char path[4096];
+  size_t n = 0, at = strlen(base) + 1;
+  DIR *d = snprintf(path, sizeof path, "%s/%s", base, rel) < (int)sizeof path ? opendir(path) : NULL;
+  for (struct dirent *e; d && *most && (e = readdir(d));) {
+    if (*e->d_name == '.') continue;
+    --*most;
+    if (snprintf(path, sizeof path, "%s/%s%s%s", base, rel, *rel ? "/" : "", e->d_name) >= (int)sizeof path) continue;
+    int kind = rd_entry_kind(path, e);
+    if (kind == DT_DIR && depth > 0) n += rd_leave_unread(left, base, path + at, depth - 1, most);
+    else if (kind != DT_DIR && what_ending(e->d_name) >= 0) rd_leave(left, path + at, kind), n++;
+  }
+  if (d) closedir(d);
+  return n;
 }
 
 /* name: the end of `path`, below the data's folder. */
@@ -114,6 +137,21 @@ static void join(rd_left *to, const rd_left *from) {
   keep_first(to->hidden, from->hidden);
   keep_first(to->file, from->file);
   keep_first(to->folder, from->folder);
+  for (int i = 0; i < WHAT_FORMATS; i++) {
+    to->unread[i] += from->unread[i];
+    keep_least(to->odd[i], sizeof to->odd[i], from->odd[i]);
+  }
+}
+
+void rd_unread_words(const rd_left *left, char *words, size_t size) {
+  for (int i = 0; i < WHAT_FORMATS; i++) {
+    const what_format *f = what_of(i);
+    if (!left->unread[i]) continue;
+    count(words, size, left->unread[i], f->one, f->many);
+    size_t n = strlen(words);
+    snprintf(words + n, size - n, "%s%s%s, to be converted: %s", left->unread[i] == 1 ? " (" : ", such as ", left->odd[i],
+             left->unread[i] == 1 ? ")" : "", f->cure);
+  }
 }
 
 /* The readers of both splits of a folder see the same: it is told once. */
@@ -150,6 +188,7 @@ static void left_in_words(const rd_table *t, char *words, size_t size) {
   count(words, size, l.empty, "folder without a picture that is read", "folders without a picture that is read");
   n = strlen(words);
   if (l.empty) snprintf(words + n, size - n, l.empty == 1 ? " (%s)" : ", such as %s", l.bare);
+  rd_unread_words(&l, words, size);
   count(words, size, l.junk, "hidden or system file", "hidden or system files");
   n = strlen(words);
   if (l.junk) snprintf(words + n, size - n, l.junk == 1 ? " (%s)" : ", such as %s", l.hidden);
@@ -213,6 +252,12 @@ void rd_tell_odd_classes(sp_ctx *ctx, const rd_self *self) {
 
 /* ---- finding the layout ---- */
 int rd_no_layout(sp_ctx *ctx, const char *path) {
+  rd_left *left = calloc(1, sizeof *left);
+  char words[4096] = "";
+  size_t most = 100000; /* entries: the folder may be any */
+  if (left && rd_leave_unread(left, path, "", 3, &most)) rd_unread_words(left, words, sizeof words);
+  free(left);
+  if (*words) return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s holds no image of a format that is read, but %s", path, words);
   return ctx->host->fail(
       ctx, SP_E_NOTFOUND,
       "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS ", masks/*.png of "

@@ -108,7 +108,10 @@ static int no_pictures(sp_ctx *ctx, const char *path, int is_masks, const rd_lef
                       : is_masks && n > 5 && !strcmp(left->file + n - 5, ".json")
                           ? "; .json files are those of boxes and outlines, which are not read"
                           : "";
-  return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s%s", path, is_masks ? "png" : RD_ENDINGS, boxes);
+  char words[4096] = "";
+  rd_unread_words(left, words, sizeof words);
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s%s%s%s", path, is_masks ? "png" : RD_ENDINGS, boxes,
+                         *words ? ", but " : "", words);
 }
 
 /* The pictures in a folder; rel: where in the path the name below the data's folder begins. */

@@ -162,7 +162,7 @@ struct rd_self {
   int n_broken;        /* atomic */
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
-  char left_out[512], splits[64];
+  char left_out[4096], splits[64];
   sp_attr attrs[16];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */

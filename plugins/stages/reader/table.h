@@ -7,6 +7,7 @@
 #ifndef SP_PLUGINS_READER_TABLE_H
 #define SP_PLUGINS_READER_TABLE_H
 
+#include "../../kits/what/what.h"
 #include "folder_names.h"
 #include "names.h"
 #include "reader.h"
@@ -65,6 +66,8 @@ typedef struct rd_left {
   char bare[256], hidden[256];   /* of `empty`, of `junk` */
   size_t dotted, alone;          /* members of shards: whose keys have a dot in them; labels and masks without an image */
   char key[256], single[256];    /* of `dotted`, of `alone` */
+  size_t unread[WHAT_FORMATS];   /* pictures of formats that are not read */
+  char odd[WHAT_FORMATS][128];   /* the first of each */
 } rd_left;
 
 /* What a listing has read: while it is as it was, the listing holds. */
@@ -185,6 +188,10 @@ void rd_leave_junk(rd_left *left, const char *name);
 void rd_leave_dotted(rd_left *left, const char *name);
 void rd_leave_alone(rd_left *left, const char *name);
 void rd_leave_empty(rd_left *left, const char *name);
+/* The files in the folder base/rel, and below it, whose formats are not read; of the first *most entries. 0: there are none */
+size_t rd_leave_unread(rd_left *left, const char *base, const char *rel, int depth, size_t *most);
+/* "3 HEIC images, such as a/0.heic (heif-convert ...)", or nothing */
+void rd_unread_words(const rd_left *left, char *words, size_t size);
 /* One line, where anything was left out of what the reader reads; also in self->left_out. */
 void rd_tell_left(sp_ctx *ctx, rd_self *self);
 /* One line for classes that are in one part only. */
