@@ -79,11 +79,33 @@ static bool find_tree(char *builddir, char *srcdir, size_t n) {
   return up(builddir) && read_tree(builddir, srcdir, n);
 }
 
+/* A folder of the installation, as it lies beside the program: what was installed with DESTDIR, or moved, is not where it was
+ * configured for. The folder as configured where there is no such one. */
+static char *installed(const char *folder) {
+  static const char bin[] = SP_BINDIR;
+  char program[PATH_MAX];
+  ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
+  size_t same = 0; /* what both paths begin with, whole names */
+  for (size_t i = 0; folder[i] == bin[i] || !bin[i]; i++) {
+    if ((folder[i] == '/' || !folder[i]) && (bin[i] == '/' || !bin[i])) same = i;
+    if (!folder[i] || !bin[i]) break;
+  }
+  if (len <= 0) return sp_strdup(folder);
+  program[len] = 0;
+  bool is_there = up(program);
+  for (const char *p = bin + same; is_there && *p; p++)
+    if (*p == '/' && p[1]) is_there = up(program);
+  char *beside = is_there ? join(program, folder + same + (folder[same] == '/')) : NULL;
+  if (beside && access(beside, F_OK) == 0) return beside;
+  free(beside);
+  return sp_strdup(folder);
+}
+
 static int find_folders(sp_env *env, sp_err *err) {
   char builddir[PATH_MAX], srcdir[PATH_MAX];
   env->in_tree = find_tree(builddir, srcdir, PATH_MAX);
-  env->plugin_dir = env->in_tree ? join(builddir, ".libs") : sp_strdup(SP_PLUGINDIR);
-  env->script_dir = env->in_tree ? join(srcdir, "scripts") : sp_strdup(SP_SCRIPTDIR);
+  env->plugin_dir = env->in_tree ? join(builddir, ".libs") : installed(SP_PLUGINDIR);
+  env->script_dir = env->in_tree ? join(srcdir, "scripts") : installed(SP_SCRIPTDIR);
   return env->plugin_dir && env->script_dir ? SP_OK : sp_nomem(err, PATH_MAX, "folder names");
 }
 

@@ -131,6 +131,11 @@ void sp_lua_free(sp_lua *lua) {
 
 /* What to type instead. */
 static void not_found(const sp_lua *lua, const char *script) {
+  if (access(lua->env->script_dir, F_OK) != 0) {
+    sp_log(SP_LOG_ERROR, "script '%s' not found: the installation is not whole, as there is no %s, where shipped scripts are, nor "
+           "such a folder beside the program; make install writes it", script, lua->env->script_dir);
+    return;
+  }
   char *near = sp_script_near(lua->env, script);
   sp_sb where = {0}, hint = {0};
   if (sp_script_is_path(script)) sp_sb_put(&where, "neither with nor without .lua");
