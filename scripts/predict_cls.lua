@@ -32,6 +32,9 @@ if opt.top > 0 and model.target then sp.usage("--top: goes with a run of one cla
 local as_json = opt.out:match "%.json$" ~= nil
 if opt.top > 0 and not as_json then sp.usage("--top: goes with --out NAME.json") end
 predict.check_file(opt.out, not as_json and HEAD or nil)
+if not as_json and not opt.out:match "%.csv$" and require "spcore.sys".kind(opt.out) ~= "other" then
+  sp.usage("--out %s: NAME.csv or NAME.json is wanted (--out %s.csv)", opt.out, (opt.out:gsub("%.[^./]*$", ""):gsub("/+$", "")))
+end
 
 local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false)
 local g <close> = sp.graph(opt)

@@ -17,20 +17,41 @@ local JSON <const> = '{"classes":' -- how a document of predictions begins
 local SHOWN = 20 -- images that cannot be read, by name on the terminal
 
 -- Why a run's folder has no weights of that kind, and what to do. summary: of a run that has ended.
-local function why_none(run, best, summary)
+local function why_none(run, best, summary, script)
   local other = sys.there(("%s/%s.safetensors"):format(run, best and "weights" or "best"))
   if summary and not summary.weights then return "its run has ended, and was one that keeps none, as with --reference" end
   local instead = not other and "" or best and "; leave --best out" or "; take --best"
   if summary and (not best or summary.best) then return "it has been removed since its run ended" .. instead end
   if best then return ("its run has made no validation that was the best%s%s"):format(summary and "" or " so far", instead) end
-  return ("its run has not ended; go on with it, --resume %s%s"):format(run, other and ", or take --best" or "")
+  return ("its run has not ended; go on with: spcore run %s --resume %s%s"):format(script, run, other and ", or take --best" or "")
 end
 
-local function file_of(opt)
+local function file_of(opt, script)
   local name = opt.best and "best.safetensors" or "weights.safetensors"
   if sys.there(opt.weights .. "/" .. name) then return opt.weights .. "/" .. name end
   local summary = json.read(opt.weights .. "/summary.json")
-  args.usage("%s has no %s: %s", opt.weights, name, why_none(opt.weights, opt.best, type(summary) == "table" and summary))
+  args.usage("%s has no %s: %s", opt.weights, name, why_none(opt.weights, opt.best, type(summary) == "table" and summary,
+    script))
+end
+
+-- A file of weights stands for the run that it lies in.
+local function to_folder(opt, script)
+  local kind = sys.kind(opt.weights)
+  if not kind then args.usage("--weights %s: there is no such folder", opt.weights) end
+  if kind == "dir" then
+    if sys.there(opt.weights .. "/settings.json") then return end
+    args.usage("--weights %s: it holds no run, as it has no settings.json; the folder of a run of %s is wanted", opt.weights, script)
+  end
+  local dir, name = opt.weights:match "^(.-)/*([^/]*)$"
+  if dir == "" then dir = opt.weights:sub(1, 1) == "/" and "/" or "." end
+  if not sys.there(dir .. "/settings.json") then
+    args.usage("--weights %s: a file, and no settings.json beside it; the folder of a run of %s is wanted", opt.weights, script)
+  end
+  if name ~= "best.safetensors" and (name ~= "weights.safetensors" or opt.best) then
+    args.usage("--weights %s: of a run the weights of its end are taken (--weights %s), or with --best those of its best validation",
+      opt.weights, dir)
+  end
+  opt.weights, opt.best = dir, name == "best.safetensors"
 end
 
 -- run{ weights = RUN, best = false } -> the model that settings.json describes, the file of its weights. Stages of one's own are
@@ -49,7 +70,7 @@ function predict.run(opt)
       if not ok then args.usage("%s was made with --plugin %s: %s; give it from where it is now, --plugin FILE", opt.weights, path, words) end
     end
   end
-  return model, file_of(opt)
+  return model, file_of(opt, type(settings.script) == "string" and settings.script or "SCRIPT")
 end
 
 -- Does settings.json describe a model that segments, or one that classifies?
@@ -82,6 +103,7 @@ function predict.args(script, spec, doc)
   if opt.weights == "" then args.usage("--weights RUN is missing: the folder of a run of %s", script) end
   if opt.list ~= "" then table.insert(opt.rest, "@" .. opt.list) end
   if #opt.rest == 0 then args.usage "no image is given" end
+  to_folder(opt, script)
   local model, weights = predict.run(opt)
   local seg = script == "train_seg.lua"
   if described(model, seg) then
@@ -251,7 +273,8 @@ function predict.finish(images, done, what, ...)
   if bad.n > SHOWN then core.log("warn", ("and %d more, see %s"):format(bad.n - SHOWN, bad.path)) end
   if core.interrupted() then core.exit(128 + core.interrupted()) end
   if done + bad.n == 0 then core.fail "no image was named" end
-  progress.print("%s of %d image%s", what:format(...), done, done == 1 and "" or "s")
+  if done == 0 then progress.print("nothing is predicted")
+  else progress.print("%s of %d image%s", what:format(...), done, done == 1 and "" or "s") end
   if bad.n == 0 then return end
   core.log("warn", ("%d of %d images could not be read; they are named in %s"):format(bad.n, done + bad.n, bad.path))
   core.exit(1)

@@ -101,10 +101,10 @@ _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cp
 t.one_line(err, "best has no weights.safetensors: it has been removed since its run ended; take %-%-best\n$")
 os.rename(at .. "/best/summary.json", at .. "/summary")
 _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
-t.one_line(err, "best has no weights.safetensors: its run has not ended; go on with it, %-%-resume best, or take %-%-best\n$")
+t.one_line(err, "best has no weights.safetensors: its run has not ended; go on with: spcore run train_cls.lua %-%-resume best, or take %-%-best\n$")
 os.remove(at .. "/best/best.safetensors")
 _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
-t.one_line(err, ": its run has not ended; go on with it, %-%-resume best\n$")
+t.one_line(err, ": its run has not ended; go on with: spcore run train_cls.lua %-%-resume best\n$")
 _, err = run("predict_cls.lua --weights best --best --out c.csv shapes/disc --device cpu", 2)
 t.one_line(err, "best has no best.safetensors: its run has made no validation that was the best so far\n$")
 os.rename(at .. "/last", at .. "/best/weights.safetensors")
@@ -210,13 +210,25 @@ for _, which in ipairs { "seg", "cls" } do
   _, words = run(script .. "--weights " .. which, 2)
   t.one_line(words, "no image is given")
   _, words = run(script .. "--weights nowhere photos/images", 2)
-  t.one_line(words, "nowhere/settings.json")
+  t.one_line(words, "%-%-weights nowhere: there is no such folder")
+  _, words = run(script .. "--weights empty photos/images", 2)
+  t.one_line(words, "empty: it holds no run, as it has no settings.json")
+  _, words = run(script .. ("--weights %s/summary.json photos/images"):format(which), 2)
+  t.one_line(words, ("of its end are taken %%(%%-%%-weights %s%%)"):format(which))
   _, words = run(script .. ("--weights %s photos/images"):format(which == "seg" and "cls" or "seg"), 2)
   local other = which == "seg" and "cls" or "seg"
   t.one_line(words, ("%s is a run of train_%s.lua: spcore run predict_%s.lua %%-%%-weights %s predicts it"):format(other, other, other, other))
   _, words = run(script .. ("--weights %s empty"):format(which), 1)
   t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm|npy is in this folder")
 end
+for _, name in ipairs { "x.txt", "x", "dir.x/x.xlsx" } do
+  _, err = run(("predict_cls.lua --weights cls --out %s shapes/disc"):format(name), 2)
+  t.one_line(err, ("NAME.csv or NAME.json is wanted %%(%%-%%-out %s.csv%%)"):format((name:gsub("%.[^./]*$", ""))))
+end
+local said
+said, err = run("predict_seg.lua --weights seg/weights.safetensors --out of_file nowhere.jpg", 1) -- a file stands for its run
+t.match(said, "nothing is predicted")
+assert(not said:match "0 images" and err:match "nowhere.jpg: No such file", said)
 _, err = run("predict_cls.lua --weights cls --out /nowhere/x.csv shapes/disc", 1)
 t.one_line(err, "/nowhere/x.csv")
 if sys.there "/dev/full" then
