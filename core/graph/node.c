@@ -88,6 +88,9 @@ static int check_source(const sp_node *n, uint32_t flags, sp_err *err) {
     return sp_fail(err, SP_E_INVALID,
                    "stage '%s' reads no requests, so it takes no 'queue', 'queue_mb', 'wait_us' or 'deadline_us'",
                    n->name);
+  if (n->source && batch == 0)
+    return sp_fail(err, SP_E_RANGE, "stage '%s': batch is required: how many samples a step takes, such as batch = 16",
+                   n->name);
   if (n->source && batch < 1)
     return sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld: at least 1 is wanted", n->name, batch);
   if (batch > 1 << 20) return sp_fail(err, SP_E_RANGE, "stage '%s': batch %lld is above 1048576", n->name, batch);

@@ -84,9 +84,15 @@ static int push_ref(lua_State *L, int node_idx, sp_ref ref) {
   return 1;
 }
 
+/* node.set(...) and node:set(...) are easily mixed up. */
+static sp_node *check_self(lua_State *L, const char *method) {
+  if (!luaL_testudata(L, 1, SP_LUA_NODE)) sp_lua_fail(L, "a stage's %s() is called with a colon", method);
+  return sp_lua_check_node(L, 1, NULL);
+}
+
 /* node:set(name, value) */
 static int node_set(lua_State *L) {
-  sp_node *node = sp_lua_check_node(L, 1, NULL);
+  sp_node *node = check_self(L, "set");
   const char *name = luaL_checkstring(L, 2);
   sp_err err;
   if (lua_type(L, 3) != LUA_TNUMBER)
@@ -97,7 +103,7 @@ static int node_set(lua_State *L) {
 
 /* node:get(name) */
 static int node_get(lua_State *L) {
-  sp_node *node = sp_lua_check_node(L, 1, NULL);
+  sp_node *node = check_self(L, "get");
   double value;
   sp_err err;
   if (sp_node_get_live(node, luaL_checkstring(L, 2), &value, &err)) return sp_lua_raise(L, &err);
@@ -119,7 +125,7 @@ static void push_live(lua_State *L, const sp_node *node) {
 
 /* node:weights() -> { { name =, shape =, trained = }, ... } */
 static int node_weights(lua_State *L) {
-  sp_node *node = sp_lua_check_node(L, 1, NULL);
+  sp_node *node = check_self(L, "weights");
   const sp_weights *of = sp_node_params(node);
   lua_createtable(L, (int)of->n_weights, 0);
   for (size_t i = 0; i < of->n_weights; i++) {
@@ -152,7 +158,7 @@ static const sp_weight *find_weight(lua_State *L, sp_node *node, const char *nam
 
 /* node:weight(name) -> { shape = {...}, values in row-major order } */
 static int node_weight(lua_State *L) {
-  sp_node *node = sp_lua_check_node(L, 1, NULL);
+  sp_node *node = check_self(L, "weight");
   const char *name = luaL_checkstring(L, 2);
   sp_spec spec = find_weight(L, node, name)->spec;
   sp_err err;
@@ -175,7 +181,7 @@ static int node_weight(lua_State *L) {
 
 /* node:inputs() -> { { name =, list =, optional =, dtypes = { "float32" = true, ... } or nil for any }, ... } */
 static int node_inputs(lua_State *L) {
-  const sp_port *p = sp_node_type(sp_lua_check_node(L, 1, NULL))->inputs;
+  const sp_port *p = sp_node_type(check_self(L, "inputs"))->inputs;
   lua_newtable(L);
   for (int i = 0; p && p[i].name; i++) {
     lua_createtable(L, 0, 4);
@@ -201,7 +207,7 @@ static int node_inputs(lua_State *L) {
 
 /* node:outputs() -> { { name = }, ... } */
 static int node_outputs(lua_State *L) {
-  const sp_port *p = sp_node_type(sp_lua_check_node(L, 1, NULL))->outputs;
+  const sp_port *p = sp_node_type(check_self(L, "outputs"))->outputs;
   lua_newtable(L);
   for (int i = 0; p && p[i].name; i++) {
     lua_createtable(L, 0, 1);
@@ -214,7 +220,7 @@ static int node_outputs(lua_State *L) {
 
 /* node:producers() -> the stages whose outputs it reads, each once */
 static int node_producers(lua_State *L) {
-  sp_node *node = sp_lua_check_node(L, 1, NULL), *from;
+  sp_node *node = check_self(L, "producers"), *from;
   lua_newtable(L);
   lua_getiuservalue(L, 1, 1);
   for (size_t k = 0; (from = sp_node_producer(node, k)); k++) {
@@ -229,7 +235,7 @@ static int no_such(lua_State *L, const sp_node *node, const char *key);
 
 /* node:item(attribute, i): from 0 */
 static int node_item(lua_State *L) {
-  sp_node *node = sp_lua_check_node(L, 1, NULL);
+  sp_node *node = check_self(L, "item");
   const char *name = luaL_checkstring(L, 2);
   lua_Integer i = luaL_checkinteger(L, 3);
   const sp_attr *a = sp_node_attr(node, name);
@@ -315,9 +321,17 @@ static int node_tostring(lua_State *L) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
+static bool is_planned(const sp_node *node) {
+  const sp_port *p = sp_node_type(node)->outputs;
+  for (int i = 0; p && p[i].name; i++)
+    if (sp_node_out_specs(node, i)->n) return true;
+  return false;
+}
+
+/* A list may have nothing in it once the stage is planned. */
 static const sp_speclist *ref_specs(lua_State *L, sp_ref ref) {
   const sp_speclist *s = sp_node_out_specs(ref.node, ref.port);
-  if (s->n == 0)
+  if (s->n == 0 && (ref.index >= 0 || !is_planned(ref.node)))
     sp_lua_fail(L, "output '%s' of stage '%s' is not known before the stage's inputs are wired",
                 sp_node_type(ref.node)->outputs[ref.port].name, sp_node_name(ref.node));
   return s;
@@ -338,6 +352,7 @@ static int ref_item(lua_State *L, sp_ref ref) {
   if (ref.index >= 0)
     return sp_lua_fail(L, "output '%s' of stage '%s' is one tensor, not a list", port, sp_node_name(ref.node));
   const sp_speclist *s = ref_specs(L, ref);
+  if (s->n == 0) return sp_lua_fail(L, "output '%s' of stage '%s' is an empty list", port, sp_node_name(ref.node));
   if (i < 1 || (lua_Unsigned)i > s->n)
     return sp_lua_fail(L, "output '%s' of stage '%s' has items 1..%u, not %lld", port, sp_node_name(ref.node), s->n,
                        (long long)i);

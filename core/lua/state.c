@@ -71,6 +71,16 @@ static bool has_line(const char *msg) {
   return false;
 }
 
+/* The one line that each script begins with is easily left out. */
+static const char *without_require(lua_State *L, const char *msg) {
+  static const char what[] = "attempt to index a nil value (global '";
+  const char *at = strstr(msg, what);
+  if (!at || (strcmp(at + sizeof what - 1, "sp')") != 0 && strcmp(at + sizeof what - 1, "spcore')") != 0)) return msg;
+  const char *name = at[sizeof what + 1] == '\'' ? "sp" : "spcore";
+  lua_pushlstring(L, msg, (size_t)(at - msg));
+  return lua_pushfstring(L, "%s'%s' is not there: put local %s = require \"spcore\" in front", lua_tostring(L, -1), name, name);
+}
+
 /* A message that names no line (assert's, or one from within a library function) gets that of the script. The traceback
  * is for debugging. */
 int sp_lua_on_error(lua_State *L) {
@@ -83,6 +93,7 @@ int sp_lua_on_error(lua_State *L) {
       msg = lua_pushfstring(L, "error of type %s", luaL_typename(L, 1));
     }
   }
+  msg = without_require(L, msg);
   if (!has_line(msg)) {
     sp_lua_where(L);
     msg = lua_pushfstring(L, "%s%s", lua_tostring(L, -1), msg);

@@ -203,6 +203,28 @@ static void push_pace(lua_State *L, const sp_pace *p) {
   lua_setfield(L, -2, "comm_share");
 }
 
+/* What a step may have or not: those that scripts ask for give nil. */
+static const char *const may_be[] = {"eval",   "evals", "lr",   "slowest_rank", "slowest_ms", "comm_share", "n",    "epoch",
+                                     "counts", "loss",  "top1", "topk",         "counted",    "iou",        "time", "step",
+                                     "accuracy"};
+
+/* A name that is spelt wrong is an error, as one of an option is; one that is like no other may be of a metric that this graph
+ * has not. */
+static int no_metric(lua_State *L) {
+  const char *names[128], *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
+  size_t n = 0;
+  for (size_t i = 0; key && i < SP_ARRAY(may_be); i++)
+    if (strcmp(key, may_be[i]) == 0) return 0;
+  if (!key) return 0;
+  for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING || n + 1 >= SP_ARRAY(names)) continue;
+    names[n++] = lua_tostring(L, -2);
+  }
+  names[n] = NULL;
+  const char *near = sp_nearest(key, names);
+  return near ? sp_lua_fail(L, "no metric '%s'; did you mean '%s'?", key, near) : 0;
+}
+
 static void push_result(lua_State *L, const sp_lua_graph *lg, const sp_result *r) {
   lua_createtable(L, 0, (int)r->n_metrics + 6);
   for (size_t i = 0; i < r->n_metrics; i++) {
@@ -226,6 +248,11 @@ static void push_result(lua_State *L, const sp_lua_graph *lg, const sp_result *r
     lua_setfield(L, -2, "lr");
   }
   if (r->pace) push_pace(L, r->pace);
+  if (luaL_newmetatable(L, "spcore.metrics")) {
+    lua_pushcfunction(L, no_metric);
+    lua_setfield(L, -2, "__index");
+  }
+  lua_setmetatable(L, -2);
 }
 
 /* g:next() -> step, metrics; nothing at the end. Also the iterator of a generic for. */

@@ -7,7 +7,7 @@ local core = require "spcore.core"
 return function(metrics, stage)
   local prefix = stage and stage .. "." or ""
   local function count(name)
-    local v = type(metrics) == "table" and metrics[prefix .. name]
+    local v = type(metrics) == "table" and rawget(metrics, prefix .. name)
     if type(v) ~= "number" then
       core.fail(("accuracy: metrics with '%s%s' are wanted, as stage 'accuracy' gives"):format(prefix, name))
     end

@@ -37,6 +37,8 @@ local function split(stage, t)
           stage, k, type(v)))
       end
       first[k] = v
+    elseif math.type(k) == "integer" then
+      core.fail(("g.%s{}: an item before item %d is nil: is its name spelt right?"):format(stage, k))
     elseif host_keys[k] then
       host[k] = v
     elseif is_wires(v) then
@@ -44,6 +46,9 @@ local function split(stage, t)
     else
       params[k] = v
     end
+  end
+  for i = 1, #t do
+    if first[i] == nil then core.fail(("g.%s{}: item %d is nil: is its name spelt right?"):format(stage, i)) end
   end
   return params, host, named, first
 end
@@ -196,6 +201,9 @@ function graph:find(name)
   for _, node in ipairs(self._raw:nodes()) do
     if node.name == name then return node end
   end
+  local names = {}
+  for i, node in ipairs(self._raw:nodes()) do names[i] = node.name end
+  strategy.missed = ("no stage '%s'%s"):format(tostring(name), words.near(tostring(name), names))
   return nil, ("no stage '%s'"):format(name)
 end
 
@@ -232,6 +240,9 @@ function graph:train(t)
     elseif not train_keys[k] then
       words.unknown("g:train{} has no option", k, train_keys)
     end
+  end
+  for k in next, losses do
+    if k > 1 and losses[k - 1] == nil then core.fail(("g:train{}: loss %d is nil: is its name spelt right?"):format(k - 1)) end
   end
   if #losses == 0 then core.fail("g:train{}: a loss is missing, such as g:train{ g.cross_entropy{...}, ... }") end
   if core.kind(t.optimizer) ~= "node" or not t.optimizer.optimizer then
@@ -328,6 +339,26 @@ local function end_loop(self)
   self._left = false
 end
 
+local function has_weights(self)
+  for _, node in ipairs(self._raw:nodes()) do
+    for _, w in ipairs(node:weights()) do
+      if w.trained then return true end
+    end
+  end
+  return false
+end
+
+-- A loss that nothing trains for is what a forgotten g:train looks like: the steps run, and no weight changes.
+local function say_untrained(self)
+  if self._optimizer or self._untrained then return end
+  for _, node in ipairs(self._raw:nodes()) do
+    if node.loss and not node.eval_only and has_weights(self) then
+      self._untrained = true
+      return self:notice("nothing is trained: there is a loss, '%s', and no g:train{ %s, optimizer = ... }", node.name, node.name)
+    end
+  end
+end
+
 -- for step, m in g:steps(n) do ... end; n nil: without end. The loop runs in C.
 function graph:steps(n)
   if n ~= nil and (math.tointeger(n) == nil or n < 0) then
@@ -339,6 +370,7 @@ function graph:steps(n)
   apply(self)
   local raw = self._raw
   if n == 0 then return function() end end
+  say_untrained(self)
   end_loop(self)
   if ranks.n > 1 and self._optimizer and not self._compared then compare_ranks(self) end
   raw:begin(math.tointeger(n))
@@ -482,6 +514,16 @@ local meta = {
   end,
 }
 
+-- g.steps(...) and g:steps(...) are easily mixed up.
+for name, f in next, graph do
+  if name:sub(1, 1) ~= "_" then
+    graph[name] = function(self, ...)
+      if getmetatable(self) ~= meta then core.fail(("g:%s() is called with a colon"):format(name)) end
+      return f(self, ...)
+    end
+  end
+end
+
 function meta.__index(g, key)
   if graph[key] then return graph[key] end
   if type(key) ~= "string" then core.fail(("a graph has no field of type %s"):format(type(key))) end
@@ -515,7 +557,7 @@ return function(opt)
   local g = {
     _trace = asked.trace ~= "" and asked.trace,
     _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _read = {},
-    _applied = false,
+    _applied = false, _untrained = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names
     _compared = false, _left = false, _lanes = false, _optimizer = false, _losses = {}, _strategy_name = false,

@@ -82,7 +82,7 @@ local function best_of(logits)
 end
 
 -- A step's result, which has its port's name, or the stage's and that.
-local function result(m, output) return (m[output.name] or m[output.name:match "[^.]*$"])[1] end
+local function result(m, output) return (rawget(m, output.name) or m[output.name:match "[^.]*$"])[1] end
 
 -- Its file; nil where the source has none, or does not say.
 local function file_of(m, t)
@@ -106,7 +106,7 @@ local function sample_of(m, t, set)
   if t.mask then
     add_labels(set, m["truth.pixels"][1])
     add_labels(set, m["predicted.pixels"][1])
-    local counts = m.counts or m["of_sample.counts"]
+    local counts = m.counts or rawget(m, "of_sample.counts")
     local iou = type(counts) == "table" and mean_iou(counts) or 0 / 0
     one.iou = iou == iou and iou or nil
     return one

@@ -6,7 +6,7 @@ local options = require "spcore.options"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
-local strategy = {}
+local strategy = {} -- strategy.missed: what g:find did not find last, for places that are nil because of it
 
 local function folder()
   return core.env().script_dir .. "/spcore/strategies"
@@ -91,7 +91,8 @@ local function parts_of(where, i, item)
   if core.kind(item) == "node" then return item, part_names end
   local node = type(item) == "table" and item[1]
   if not node or core.kind(node) ~= "node" then
-    core.fail(("%s: 'stages' has a %s at place %d, not a stage"):format(where, type(item), i))
+    local why = item == nil and strategy.missed and "; " .. strategy.missed or ""
+    core.fail(("%s: 'stages' has a %s at place %d, not a stage%s"):format(where, type(item), i, why))
   end
   local parts = { table.unpack(item, 2) }
   for _, part in ipairs(parts) do

@@ -150,7 +150,12 @@ def of_another_family(c):
 def of_a_shallower_network(c):
     "resnet18's weights for resnet34"
     tensors(c, "w.safetensors", resnet([2, 2, 2, 2], fc=5))
-    c.run(CLS + "--probe --backbone resnet34 --weights w.safetensors", 2, "the file is a resnet18: --backbone resnet18")
+    c.cures(
+        CLS + "--probe --backbone resnet34 --weights w.safetensors",
+        "the file is a resnet18: --backbone resnet18",
+        "--backbone resnet18",
+        status=2,
+    )
 
 
 @case
@@ -227,13 +232,13 @@ f:close()
             renamed[names[best] + name[len(best) :] if best else name] = t
     text = json.dumps(renamed).encode()
     c.write("w.safetensors", struct.pack("<Q", len(text)) + text + data[8 + n :])
-    c.run(
+    r = c.cures(
         CLS + "--probe --backbone mobilenet_v3_small --weights w.safetensors",
-        2,
         "w.safetensors: names of timm: --variant timm_lamb",
-        ["missing", "unexpected"],
+        "--variant timm_lamb",
+        status=2,
     )
-    c.run(CLS + "--probe --backbone mobilenet_v3_small --variant timm_lamb --weights w.safetensors")
+    assert "missing" not in r.text and "unexpected" not in r.text
     c.run(
         CLS.replace("--out r", "--out s") + "--probe --backbone mobilenet_v3_large --weights w.safetensors",
         2,
@@ -316,6 +321,9 @@ def file_without_taps(c):
         ["n.lua gives no map of 1/8 of the image, which --model unet reads", "take --model fcn"],
     )
     c.run(SEG + "--backbone n.lua --model fcn", 0)
+    c.write("o.lua", """return { { "conv", 4, kernel = 4, stride = 4 }, { "relu" }, %s }""" % HOW.rstrip(",\n"))
+    c.run(SEG + "--backbone o.lua --train-encoder --explain", 1, ["o.lua gives no map of 1/2 of the image", "take --model fcn"])
+    c.run(SEG + "--backbone o.lua --train-encoder --explain --model fcn")
 
 
 @case
@@ -339,10 +347,12 @@ def file_is_not_there(c):
 @case
 def network_of_others(c):
     "networks and weights that are converted first"
-    c.run(
+    net(c)
+    c.cures(
         SEG + "--backbone net.onnx",
-        2,
         "--backbone net.onnx: is converted first, by spcore_convert.py net.onnx -o NAME; then it is --backbone NAME.lua",
+        ("--backbone NAME.lua", "--backbone n.lua"),
+        status=2,
     )
     c.run(SEG + "--backbone net.py:make", 2, "by spcore_convert.py net.py:make -o NAME")
     for name in ("w.pth", "w.pt", "w.bin"):
@@ -382,10 +392,11 @@ def file_without_weights(c):
         2,
         "--backbone o.lua: frozen, with random weights, it is of no use; give --weights FILE",
     )
-    c.run(
-        SEG + "--backbone n.lua --train-encoder",
-        0,
+    c.cures(
+        SEG + "--backbone n.lua --train-encoder --explain",
         "n.lua begins with random weights; --weights n.safetensors has those",
+        "--weights n.safetensors",
+        status=0,
     )
 
 

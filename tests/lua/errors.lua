@@ -58,6 +58,38 @@ t.raises("accuracy: metrics with 'head.counted' are wanted", sp.accuracy, { coun
 t.raises("accuracy: metrics with 'topk' are wanted", sp.accuracy, { counted = 1, top1 = 1 })
 t.raises("accuracy: metrics", sp.accuracy)
 
+-- With a dot in place of a colon: all methods of a graph, and of a stage.
+for _, name in ipairs { "steps", "train", "evaluate", "find", "nodes", "stages", "wire", "save", "load", "close", "seek", "strategy",
+  "schedule", "memory", "describe", "lanes", "timings", "epoch_steps", "step", "device", "stage", "answers", "results" } do
+  t.raises(("g:%s%%(%%) is called with a colon"):format(name), g[name], 3)
+end
+for _, name in ipairs { "set", "get", "weights", "weight", "inputs", "outputs", "producers", "item" } do
+  t.raises(("a stage's %s%%(%%) is called with a colon"):format(name), mul[name], "x")
+end
+
+-- What is nil because a name is spelt wrong: in the middle of a list, in a list of losses, in a lane.
+do
+  local nosuch
+  t.raises("item 2 is nil", function() local _ = g.toy_mul { data.x, nosuch, data.x } end)
+  t.raises("loss 1 is nil", function() g:train { nosuch, mul, optimizer = g.toy_sgd { name = "third" } } end)
+  local h <close> = sp.graph {}
+  h.toy_mul { h.toy_source { batch = 2 }.x }
+  h:strategy { { name = "a", stages = { h:find "toy_mil" } } }
+  t.raises("place 1, not a stage; no stage 'toy_mil'.*did you mean 'toy_mul'", function() h:steps(1) end)
+end
+
+-- Metrics by name, as options are; those that a step may lack are nil.
+do
+  local h <close> = sp.graph {}
+  local source = h.toy_source { batch = 2 }
+  h.toy_loss { h.toy_mul { source.x }, name = "cost" }
+  for _, m in h:steps(1) do
+    t.eq(m.eval, nil)
+    t.raises("no metric 'los'; did you mean 'loss'", function() return m.los end)
+    t.eq(m.skipped, nil)
+  end
+end
+
 -- An input that is never wired is named with the line where the stage was added.
 do
   local h <close> = sp.graph {}
