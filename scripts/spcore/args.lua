@@ -243,7 +243,7 @@ end
 local function check_resuming(opt, given)
   for _, name in ipairs { "checkpoint_every", "max_time" } do
     local steps, _, why = (require "spcore.checkpoint").interval(opt[name])
-    if steps and name == "max_time" then why = ("'%s': a time such as 90s, 5m, 2h is wanted"):format(opt[name]) end
+    if name == "max_time" and (steps or why) then why = ("'%s': a time such as 90s, 5m, 2h is wanted"):format(opt[name]) end
     if why then usage("%s %s", dashed(name), why) end
   end
   if opt.override and opt.resume == "" then usage "--override goes with --resume" end
@@ -299,6 +299,16 @@ local function take_over(opt, options, given)
     end
   end
   args.changed = changed
+  local from, here = settings.folder, sys.realpath "."
+  if type(from) ~= "string" or from == here then return end
+  for _, name in ipairs { "data", "val", "encoder", "weights", "backbone" } do
+    local path = not given[name] and options[name] and opt[name]
+    local made_up = path == "shapes" or path == "random"
+    if type(path) == "string" and path:find "^[^/]" and not made_up and not sys.kind(path) and sys.kind(from .. "/" .. path) then
+      usage("--resume %s: its %s %s is relative to the folder in which the run began; resume it there: cd '%s'", opt.resume,
+        dashed(name), path, from)
+    end
+  end
 end
 
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values

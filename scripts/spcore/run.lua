@@ -398,9 +398,23 @@ local function check_step(self, step, m)
   end
 end
 
+-- A loss that explodes, or is none any more, is said once, when it happens, where there is an --lr to change: report has it as a
+-- finding.
+local function watch_loss(self, step, loss)
+  local lr = self.settings.options.lr
+  if type(loss) ~= "number" or type(lr) ~= "number" or self.warned then return end
+  self.first_loss = self.first_loss or loss
+  local lost = loss ~= loss
+  if not lost and not (self.first_loss > 0 and loss > 10 * self.first_loss and loss > 1) then return end
+  self.warned = true
+  core.log("warn", ("the loss is %s at step %d, and was %.4g at first: take a smaller --lr than %.4g"):format(
+    lost and "not a number" or ("%.4g"):format(loss), step + 1, math.abs(self.first_loss), lr))
+end
+
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
 function run:step(step, m)
   check_step(self, step, m)
+  watch_loss(self, step, m.loss)
   local counts = m.counts
   if has_hits(m) then fade_hits_in(self, m)
   elseif type(counts) == "table" then add_counts(self, counts) end
