@@ -36,7 +36,7 @@ local function load(path)
   if not doc then bad(path, "this is no trace: %s", why) end
   local head = type(doc) == "table" and doc.otherData
   if type(head) ~= "table" or head.writer ~= "spcore" or type(doc.traceEvents) ~= "table" then
-    bad(path, "this is no trace of spcore, which run --trace FILE writes")
+    bad(path, "this is no trace of spcore, which spcore run SCRIPT --trace FILE writes")
   end
   if head.version ~= 1 then bad(path, "a trace of version %s; this program reads version 1", tostring(head.version)) end
   return doc, head

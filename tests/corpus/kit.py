@@ -117,7 +117,8 @@ class Case:
         assert 0 <= r.status < 128, f"ends by a signal\n{r}"
         assert not re.search(r"stack traceback|attempt to |\?\[C\]", r.text), f"an error of Lua\n{r}"
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", r.text.replace("\r", "")), f"control characters\n{r}"
-        unknown = {o for o in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", r.err) if o not in options(line)}
+        own = re.sub(r"spcore [a-z]+( [\w./]+)?(,? --[a-z-]+( [A-Z]+)?)+", "", r.err)  # without those of commands that are named in full
+        unknown = {o for o in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", own) if o not in options(line, self.folder)}
         assert not unknown, f"names {', '.join(sorted(unknown))}, which the command does not take\n{r}"
         return r
 
@@ -173,10 +174,12 @@ class Case:
         return json.loads(r.out)
 
 
-def options(line):
-    """The options that the command of this line takes, and those with `no-` in front."""
+def options(line, folder=None):
+    """The options that the command of this line takes, and those with `no-` in front. folder: where a script of a case lies."""
     words = shlex.split(line)
     command = words[:2] if words[0] in ("run", "check") else words[:1]
+    if folder and words[0] == "run" and os.path.exists(os.path.join(folder, words[1])):
+        command[1] = os.path.join(folder, words[1])
     with _lock:
         if tuple(command) not in _help:
             p = subprocess.run([SPCORE, *command, "--help"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG)

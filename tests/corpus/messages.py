@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kit
 import templates
 from kit import BUILD, Case, case
+import message_cases  # noqa: F401
 from message_table import OPEN, UNREACHED
 
 # Where the libraries of what is imported are not there, most cases of imports.py are left out.
@@ -202,7 +203,7 @@ def parts_and_folds(c):
 def resources_and_device(c):
     "a device that is not there, several ranks, strategies"
     go = f"run train_seg.lua {SMALL}"
-    c.cures(go + " --device cuda", "take --device cpu", "--device cpu", status=2) if "cuda" not in c.spcore("devices").out else None
+    c.cures(go + " --device cuda", "take --device cpu", "--device cpu", status=2) if "cuda:0" not in c.spcore("devices").out else None
     c.cures("schedule --json --dot train_seg.lua", "one of --json, --dot and --svg", ("--json", "spcore schedule --json train_seg.lua"), ("--dot", "spcore schedule --dot train_seg.lua"), status=2)
     run_of(c, SEG, "r")
     run_of(c, SEG, "q")
@@ -373,17 +374,16 @@ def judge(own_said, own_cured):
     if why:
         print(f"messages are not looked for: {why}; make -C BUILD check TESTS=tests/corpus/messages.py runs them all")
         return wrong
-    cured_text = "\n".join(cured + sorted(own_cured))
-    said_text = "\n".join(said + sorted(own_said))
+    cured_lines, said_lines = cured + sorted(own_cured), said + sorted(own_said)
     typed = [t for t in found if t.typed and (TOOLS_RAN or not t.path.startswith("scripts/tools"))]
     # What the tools in Python propose stands for a file or a number of the user; their cases are all that is asked for.
-    without = [t for t in typed if not t.regex().search(said_text if t.path.startswith("scripts/tools") else cured_text)]
+    without = [t for t in typed if not t.is_in(said_lines if t.path.startswith("scripts/tools") else cured_lines)]
     wrong += [f"no case types the cure of {t}" for t in without if not excused(t, OPEN)]
     for path, quote, _ in OPEN:
         if (TOOLS_RAN or not path.startswith("scripts/tools")) and not any(fnmatch.fnmatch(t.path, path) and quote in t.text for t in without):
             print(f"message_table.py: take out of OPEN what has a case now: {path}, '{quote}'")
     spoken = [t for t in found if not t.typed]
-    heard = sum(t.regex().search(said_text) is not None for t in spoken)
+    heard = sum(t.is_in(said_lines) for t in spoken)
     print(f"{len(typed)} messages say what to type, {len(typed) - len(without)} of them are cured; "
           f"{len(spoken)} say it in words, {heard} of them are printed here")
     return wrong

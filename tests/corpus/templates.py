@@ -119,6 +119,13 @@ class Template:
         text = "".join(out + [re.escape(self.text[at:])])
         return re.compile(re.sub(r"`(\w+\\ =\\ [^`]+)`", r"\1(?: \\([^()]*\\))?", text))
 
+    def is_in(self, lines):
+        """Is it printed in one of these lines? Patterns are slow: only lines with its longest fixed words are matched."""
+        words = max(re.split(PLACE.pattern + "|`", self.text), key=len)
+        few = [line for line in lines if words in line]
+        pattern = self.regex() if few else None
+        return any(pattern.search(line) for line in few)
+
     def __str__(self):
         return f"{self.path}:{self.line}: {self.text}"
 

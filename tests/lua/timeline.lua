@@ -250,7 +250,7 @@ local function refuse(text, words, options)
 end
 refuse("", "bad.json: this is no trace: line 1")
 refuse(good:sub(1, #good // 2), "bad.json: this is no trace: line %d+: ")
-refuse("[]", "bad.json: this is no trace of spcore, which run %-%-trace FILE writes")
+refuse("[]", "bad.json: this is no trace of spcore, which spcore run SCRIPT %-%-trace FILE writes")
 refuse('{"traceEvents":[]}', "bad.json: this is no trace of spcore")
 refuse(good:gsub('"version":1', '"version":2', 1), "bad.json: a trace of version 2; this program reads version 1")
 refuse('{"otherData":{"writer":"spcore","version":1},"traceEvents":[]}', "bad.json: there is no call of a stage in it")

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Cases of messages.py: messages of .csv files, of commands, of networks and of what goes on."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+
+from kit import BUILD, HANG, SPCORE, case
+from templates import TOP
+
+SEG = "run train_seg.lua --size 16 --batch 4 --steps 1 --pictures 0 --quiet --width 2 --levels 1 --train-encoder"
+CLS = "run train_cls.lua --size 16 --batch 4 --steps 1 --pictures 0 --quiet --width 2 --levels 1 --augment none"
+
+
+def rows(c, name, head, *lines):
+    c.write(name, "\n".join((head,) + lines) + "\n")
+
+
+@case
+def columns_of_csv(c):
+    ".csv files: columns that are not there, that are classes, numbers or parts"
+    for k in range(6):
+        c.image(f"{k}.png", 8)
+    rows(c, "a.csv", "file,label,split", *(f"{k}.png,{'ab'[k % 2]},train" for k in range(6)))
+    c.cures("data a.csv", "no row's split is val", ("--columns split=", "--columns split="))
+    rows(c, "hot.csv", "file,ant,bee", "0.png,0,1", "1.png,1,0", "2.png,0,0", "3.png,0,1")
+    c.cures("data hot.csv --target class", "no column of a class has a 1", "--missing skip", "--target labels")
+    rows(c, "two.csv", "file,ant,bee", "0.png,0,1", "1.png,1,0", "2.png,1,1", "3.png,0,1")
+    c.cures("data two.csv --target class", "2 columns of classes have a 1", "--target labels")
+    rows(c, "odd.csv", "file,ant,bee,age", "0.png,0,1,7", "1.png,1,0,4", "2.png,0,1,3")
+    c.cures("data odd.csv --target labels --columns ant,bee,age", "say which columns are classes", ("--columns NAME,NAME", "--columns ant,bee"))
+    rows(c, "vec.csv", "file,label", "0.png,0 1", "1.png,1 0", "2.png,1")
+    c.cures("data vec.csv --target labels --set reader.cells=vector", "is no vector of 0 and 1 as long as the others",
+            ("--set reader.cells=list", "--set reader.cells=list"))
+    rows(c, "no.csv", "path,thing,x", "0.png,3,0.5", "1.png,4,1.5", "2.png,3,1.5")
+    c.cures("data no.csv --target class", "no column is called label, and all others are numbers", "--target numbers",
+            ("--columns label=NAME", "--columns label=thing"))
+    rows(c, "words.csv", "file,w,x", "0.png,1.5,a", "1.png,2.5,b")
+    c.cures("data words.csv --target numbers --columns w,x", "say which columns are numbers", ("--columns NAME,NAME", "--columns w"))
+    rows(c, "t.csv", "file,w,x", "0.png,1.5,2", "1.png,2.5,3", "2.png,2,3")
+    rows(c, "v.csv", "file,w", "3.png,1.5", "4.png,2.5")
+    c.cures("data t.csv --val v.csv --target numbers", "name the same in both", ("--columns NAME,NAME", "--columns w"))
+    rows(c, "parts.csv", "file,label,split", "0.png,a,train", "1.png,b,val", "2.png,b,train")
+    rows(c, "more.csv", "file,label", "3.png,a", "4.png,b")
+    c.cures("data parts.csv --val more.csv", "both say what is for validation", ("--columns split=", "--columns split="))
+    rows(c, "role.csv", "file,kind,x", "0.png,a,b", "1.png,b,c")
+    c.cures("data role.csv --target class", "the first line names", ("--columns label=NAME", "--columns label=kind"))
+
+
+@case
+def places_of_csv(c):
+    ".csv files whose paths lead elsewhere"
+    for k in range(3):
+        c.image(f"photos/{k}.png", 8)
+        c.image(f"q/w/e/r/t/{k}.png", 8)
+    rows(c, "url.csv", "file,label", *(f"https://example.org/p/{k}.jpg,{'ab'[k % 2]}" for k in range(3)))
+    for k in range(3):
+        c.image(f"q/w/e/r/t/{k}.jpg", 8)
+    c.cures("data url.csv", "is an address, and files are read from this machine",
+            ("--root https://example.org/p/=FOLDER", "--root https://example.org/p/=q/w/e/r/t"))
+    rows(c, "gone.csv", "file,label", *(f"{k}x.png,{'ab'[k % 2]}" for k in range(3)))
+    for k in range(3):
+        c.image(f"q/w/e/r/t/{k}x.png", 8)
+    c.cures("data gone.csv", "files are looked for from the .csv file's folder on", ("--root FOLDER", "--root q/w/e/r/t"))
+    rows(c, "cut.csv", "file,label", *(f"/home/me/photos/{k}.png,{'ab'[k % 2]}" for k in range(3)))
+    r = c.run("data cut.csv", says="files are looked for without /home/me/")
+    root = re.search(r"\((--root \S+)\)", r.text).group(1)
+    c.run(f"data cut.csv {root}", lacks="files are looked for without")
+    c.cured |= {line for line in r.text.splitlines() if "are looked for without" in line}
+
+
+@case
+def commands_and_files(c):
+    "commands that want a file, and files that are others'"
+    c.write("x.json", "{}")
+    r = c.run("timeline x.json", 1, "this is no trace of spcore, which spcore run SCRIPT --trace FILE writes")
+    c.run(f"{SEG} --samples 16 --out r --trace t.json")
+    c.run("timeline t.json", lacks="is no trace")
+    none = c.run("timeline", 2, "a trace is wanted, which spcore run SCRIPT --trace FILE writes")
+    c.cured |= {*r.text.splitlines(), *none.text.splitlines()}
+    c.cures("bench train_seg.lua --strategy serialized --against 'true {batch}'", "which {batch}? take --batch", ("--batch", "--batch 4 --help"), status=2)
+    r = c.run("bench train_seg.lua --strategy serialized --repeat 1 --steps 20 --size 8 --batch 2 --samples 16 --levels 3",
+              says="one turn: noise unknown")
+    c.run(r.line.replace("--repeat 1", "--repeat 3"), lacks="noise unknown")
+    c.cured |= {text for text in r.text.splitlines() if "noise unknown" in text}
+    c.cures("export resnet18 --torch t", "--weights FILE is wanted", ("--weights FILE", "--weights no.safetensors --help"), status=2)
+    c.cures("data shapes --sheet s.png", "is made up and has no files", ("spcore run show_augment.lua shapes", "spcore run show_augment.lua shapes"))
+    c.image("a.png", 24)
+    c.cures("run predict_seg.lua --weights r --out o a.png --size 5000", "at most 4096 without --window", ("--window", "--window 8 --help"), status=2)
+
+
+@case
+def what_goes_on(c):
+    "runs that were cut short, are complete, or had another graph"
+    c.image("a.png", 16)
+    loud = SEG.replace(" --quiet", "")
+    r = c.run(f"{loud} --samples 16 --steps 100000 --max-time 1s --threads 1 --out r", says="go on with: spcore run train_seg.lua --resume r")
+    c.run("run train_seg.lua --resume r --max-time 1s", lacks="no such")
+    best = c.run(f"{loud} --samples 32 --steps 12 --lr 0.3 --eval-every 1 --checkpoint-every 4 --out s")
+    c.run("run predict_seg.lua --weights s --best --out p a.png")
+    c.cured |= {text for text in r.text.splitlines() if "go on with" in text} | {text for text in best.text.splitlines() if "with --best" in text}
+    # What a run that was killed leaves.
+    for name in ("summary.json", "weights.safetensors"):
+        os.remove(c.path(f"s/{name}"))
+    go = "run predict_seg.lua --weights s --out o a.png"
+    c.cures(go, "its run has not ended; go on with: spcore run train_seg.lua --resume s, or take --best", ("--best", "--best"), status=2)
+    c.cures(go, "its run has not ended; go on with", (lambda: c.run("run train_seg.lua --resume s")), status=2)
+    os.remove(c.path("s/weights.safetensors"))
+    c.cures(go.replace("--out o", "--out q"), "it has been removed since its run ended; take --best", ("--best", "--best"), status=2)
+    for path in glob.glob(c.path("s/checkpoint-*")):
+        os.remove(path)
+
+
+@case
+def from_another_folder(c):
+    "a run whose data are named from the folder that it began in"
+    for k in range(8):
+        c.image(f"d/{'ab'[k % 2]}/{k}.png", 8)
+    c.run(f"{CLS} --data d --out r --steps 4 --checkpoint-every 2")
+    os.remove(c.path("r/summary.json"))
+    c.folder_of("sub")
+    home, c.folder = c.folder, c.path("sub")
+    r = c.run("run train_cls.lua --resume ../r", 2, f"its --data d is relative to the folder in which the run began; resume it there: cd '{home}'")
+    c.run("run train_cls.lua --resume ../r --data ../d --override", lacks="relative")
+    c.folder = home
+    c.cured |= {text.replace(home + "/", "") for text in r.text.splitlines()}
+
+
+@case
+def moved_installation(c):
+    "a program whose scripts and plugins lie beside it, not where it was configured for; and one that has lost them"
+    shutil.copy(SPCORE, c.path("opt/bin/spcore"))
+    for name, to in (("share", TOP + "/scripts"), ("lib", BUILD + "/.libs")):
+        c.folder_of(f"opt/{name}")
+        os.symlink(to, c.path(f"opt/{name}/spcore"))
+    c.image("d/a/0.png", 8)
+    c.image("d/b/0.png", 8)
+    for program, fails, says in (("opt/bin/spcore", False, "1 train, 1 val"), ("alone/spcore", True, "the installation is not whole")):
+        if fails:
+            shutil.move(c.path("opt/bin/spcore"), c.path("alone/spcore"))
+        p = subprocess.run([c.path(program), "data", "d"], cwd=c.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HANG)
+        assert (p.returncode != 0) == fails and says in p.stdout, p.stdout
+
+
+@case
+def other_graphs(c):
+    "a run that goes on with a script that has changed"
+    c.write("own.lua", OWN % "")
+    c.run("run own.lua --out r --steps 4 --checkpoint-every 2")
+    os.remove(c.path("r/summary.json"))
+    c.write("own.lua", OWN % ', { "relu" }')
+    c.cures("run own.lua --resume r", "the graph is another one", "--override")
+
+
+OWN = """
+local sp = require "spcore"
+local opt = sp.args({ steps = { 4, "steps" } }, { checkpoints = true })
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "shapes", split = "train", samples = 16, size = 8, batch = 4 }
+local e = g.encoder { g.to_float { data.image, scale = true }, layers = { { "conv", 4, kernel = 3, pad = 1 } } }
+local a = g.decoder { e.features, classes = 6, layers = { { "conv", 6, kernel = 1 }%s } }
+g:train { g.cross_entropy { a.logits, data.mask, ignore_index = 255 }, optimizer = g.sgd { lr = 0.1 } }
+local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
+for step, m in g:steps(run:rest()) do run:step(step, m) end
+run:finish()
+"""
+
+
+@case
+def options_of_targets(c):
+    "options that go with another target, and sizes of scores and pictures"
+    for k in range(12):
+        c.image(f"d/{'ab'[k % 2]}/{k}.png", 8)
+    rows(c, "n.csv", "file,w", *(f"d/{'ab'[k % 2]}/{k}.png,{k}.5" for k in range(12)))
+    rows(c, "l.csv", "file,label", *(f"d/{'ab'[k % 2]}/{k}.png,{'x|y' if k % 2 else 'y'}" for k in range(12)))
+    c.run(f"{CLS} --data d --out k")
+    c.image("a.png", 16)
+    c.cures("run predict_cls.lua --weights k --out x.csv --threshold 0.4 a.png", "--threshold: goes with a run of --target labels",
+            ("--threshold", None), status=2)
+    for name in ("x.txt", "x"):
+        c.cures(f"run predict_cls.lua --weights k --out {name} a.png", "NAME.csv or NAME.json is wanted", "--out x.csv", status=2)
+    c.cures("run predict_cls.lua --weights k/summary.json --out y.csv a.png", "of a run the weights of its end are taken", "--weights k", status=2)
+    c.cures(f"{CLS.replace(' --quiet', '')} --data d --lr 1e4 --steps 3 --out e", "take a smaller --lr", ("--lr", "--lr 0.01 --out f"), status=0)
+    c.cures(f"{CLS} --data l.csv --target labels --label-smoothing 0.1 --out l", "goes with one class, not with --target labels",
+            ("--label-smoothing", None), status=2)
+    c.cures(f"{CLS} --data d --out m --no-standardize", "--no-standardize: goes with --target numbers", ("--no-standardize", None), status=2)
+    r = c.run(CLS.replace(" --quiet", "") + " --data n.csv --target numbers --out n", says="--no-standardize: as it is")
+    c.run(CLS.replace(" --quiet", "") + " --data n.csv --target numbers --no-standardize --out o", lacks="learned as")
+    c.cured |= {text for text in r.text.splitlines() if "--no-standardize: as it is" in text}
+    c.cures(f"{CLS} --data n.csv --target numbers --label-smoothing 0.1 --explain", "goes with one class, not with --target numbers",
+            ("--label-smoothing", None), status=2)
