@@ -61,6 +61,7 @@ UNREACHED = [
     ("scripts/spcore/backbone.lua", "which is beside", SAYS),
     ("scripts/spcore/args.lua", "(--help lists all)", "kit.py lets no case name an option that is none; cli/commands.sh has these"),
     ("scripts/spcore/commands/inspect.lua", "up to 16384 each", SAYS),
+    ("scripts/show_augment.lua", "are black and white (--range)", SAYS),
     ("scripts/tools/importers/common.py", "Ids of masks become classes", HELP),
     ("scripts/tools/importers/folders.py", "images/ and masks/ of any depth", HELP),
     ("scripts/tools/spconvert/*.py", "", "parity/convert.py has the converter's refusals, beside PyTorch"),
