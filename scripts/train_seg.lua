@@ -167,7 +167,8 @@ local function small_unet(g, image, model, classes)
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
   local enc = g.encoder {
-    model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = true }, model = "unet", width = opt.width, levels = opt.levels, convs = 2,
+    model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = true },
+    model = "unet", width = opt.width, levels = opt.levels, convs = 2,
     frozen = not opt.train_encoder, weights = first_weights(opt, weights), cache = opt.cache,
   }
   local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features

@@ -45,7 +45,8 @@ function weights.of(what, given, layers)
   end
   if t[1] == "" then return end
   local known = type(layers) == "table" and layers or {}
-  return { file = t[1], prefix = t.prefix, option = t.option, channels = t.channels or nil, tried = t.prefix == nil, ignore = t.ignore, head = known.head,
+  return { file = t[1], prefix = t.prefix, option = t.option, channels = t.channels or nil, tried = t.prefix == nil,
+    ignore = t.ignore, head = known.head,
     names = t.names and pairs_of(what .. ": weights: names", t.names), dialects = dialects_of(what, known.names) }
 end
 

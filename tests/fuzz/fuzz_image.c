@@ -180,7 +180,8 @@ static long rounds;
 static int keep(im_decoder *d, im_scaler *scaler, im_buf *raw, im_buf *px, im_pixels *found, float *to) {
   static const char *const ranges[] = {"", "0,1", "-7,65535"}, *const none[] = {"", "tag", "-999", "0"};
   const im_fitting fit = {.how = (int32_t)fz_below(&f, 3), .interpolation = (int32_t)fz_below(&f, 2)};
-  im_keep_params p = {.range = "", .nodata = "", .fill = "", .channels = fz_below(&f, 6), .as = (int32_t)fz_below(&f, 3)};
+  im_keep_params p = {
+      .range = "", .nodata = "", .fill = "", .channels = fz_below(&f, 6), .as = (int32_t)fz_below(&f, 3)};
   if (p.as) p.range = ranges[fz_below(&f, 3)], p.nodata = none[fz_below(&f, 4)];
   char words[256];
   im_keep k;

@@ -376,8 +376,7 @@ START_TEST(test_long_title) {
 END_TEST
 
 START_TEST(test_shapes_refused) {
-  static const int64_t shape[] = {N, 3, H, W}, turned[] = {N, W, H}, three[] = {N + 1},
-                       cube[] = {N, 1, 1};
+  static const int64_t shape[] = {N, 3, H, W}, turned[] = {N, W, H}, three[] = {N + 1}, cube[] = {N, 1, 1};
   static const struct {
     const int64_t *image, *mask, *value;
     int ndim;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * check_reader_arrays.c - the stage `reader` on .npy files: every form of images and labels, splits, and headers that
  * are damaged or lie. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,63 @@ static void refused(const char *more, int status, const char *words) {
   spt_free(t);
 }
 
+/* Numbers as they are, by range, and with NaN replaced; two workers give them as one does. */
+START_TEST(test_numbers) {
+  enum { N = 4, C = 5, ALL = N * ROW * C };
+  static const int order[] = {0, 2, 1, 3}; /* one class after another */
+  float v[ALL], planes[ALL];
+  for (int i = 0; i < ALL; i++) v[i] = (float)(i - 100) * 0.37f;
+  v[7] = NAN;
+  for (int n = 0; n < N; n++)
+    for (int k = 0; k < ROW; k++)
+      for (int c = 0; c < C; c++) planes[(n * C + c) * ROW + k] = v[(n * ROW + k) * C + c];
+  put("labels", "|u1", "4,", "\0\1\0\1", 4);
+  for (int planar = 0; planar < 2; planar++)
+    for (int ranged = 0; ranged < 2; ranged++) {
+      put("images", "<f4", planar ? "4, 5, 4, 6" : "4, 4, 6, 5", planar ? planes : v, sizeof v);
+      char more[128];
+      snprintf(more, sizeof more, "dtype = \"float32\", channels = 5, workers = %d%s, " CLASS, 1 + ranged,
+               ranged ? ", range = \"-2,6\"" : "");
+      spt *t = reader(more, N);
+      make(t, 0, N);
+      const sp_spec *s = spt_spec(t, SPT_OUT, 0, 0);
+      ck_assert(s->dtype == SP_F32 && s->shape[1] == C && s->shape[2] == H && s->shape[3] == W);
+      const float *got = spt_raw(t, SPT_OUT, 0, 0);
+      for (int i = 0; i < ALL; i++) {
+        float want = v[order[i / (ROW * C)] * ROW * C + i % (ROW * C)];
+        if (isnan(want)) want = ranged ? -2.0f : 0.0f;
+        if (ranged) want = (want + 2.0f) / 8.0f;
+        ck_assert_msg(fabsf(got[i] - want) < 1e-6f * (1.0f + fabsf(want)), "%d: %g, not %g", i, (double)got[i], (double)want);
+      }
+      spt_free(t);
+    }
+}
+END_TEST
+
+START_TEST(test_numbers_refused) {
+  static const struct {
+    const char *more, *words;
+    int status;
+  } bad[] = {
+      {"grey = true, channels = 4", "grey gives one channel, and channels is 4", SP_E_INVALID},
+      {"range = \"0,1\"", "range goes with numbers, not with bytes", SP_E_INVALID},
+      {"dtype = \"float32\", range = \"1,0\"", "two numbers are expected, the lower one first", SP_E_INVALID},
+      {"dtype = \"float32\", nodata = \"x\"", "nodata = \"x\": a number is expected, or tag", SP_E_INVALID},
+      {"dtype = \"float32\", channels = 7", "reads all of these", SP_E_DATA},
+  };
+  float zeros[4 * ROW * 6] = {0};
+  put("labels", "|u1", "4,", "\0\1\0\1", 4);
+  put("images", "<f4", "4, 4, 6, 6", zeros, sizeof zeros);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char more[160];
+    snprintf(more, sizeof more, "%s, " CLASS, bad[i].more);
+    spt *t = reader(more, 1);
+    says(t, bad[i].status, bad[i].words);
+    spt_free(t);
+  }
+}
+END_TEST
+
 START_TEST(test_types_refused) {
   static const struct {
     const char *dtype, *shape, *words;
@@ -204,7 +262,8 @@ START_TEST(test_types_refused) {
       {"<i4", "2, 4, 6, 3", "of int32; images are bytes"},
       {"|b1", "2, 4, 6", "2 x 4 x 6 of bool; images are bytes"},
       {"<U3", "2, 4, 6", "its elements are texts"},
-      {"|u1", "2, 4, 6, 4", "holds 2 x 4 x 6 x 4 of uint8; N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read"},
+      {"|u1", "2, 4, 6, 4",
+       "holds 2 x 4 x 6 x 4 of uint8; N x H x W x C or N x C x H x W of 1 or 3 channels, or N x H x W, are read"},
       {"|u1", "2, 24", "holds 2 x 24 of uint8; images are N x H x W, N x H x W x C or N x C x H x W"},
       {"|u1", "2, 3, 6, 3", "that is N x H x W x C as well as N x C x H x W, of as many channels"},
       {"|u1", "2, 3, 6, 1", "that is N x H x W x C as well as N x C x H x W, of as many channels"},
@@ -314,6 +373,8 @@ int main(void) {
   tcase_add_test(c, test_masks);
   tcase_add_test(c, test_labels);
   tcase_add_test(c, test_splits);
+  tcase_add_test(c, test_numbers);
+  tcase_add_test(c, test_numbers_refused);
   tcase_add_test(c, test_types_refused);
   tcase_add_test(c, test_partners_refused);
   tcase_add_test(c, test_headers_refused);

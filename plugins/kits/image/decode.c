@@ -187,7 +187,8 @@ static const format formats[] = {
 };
 
 void im_lost_bits(im_decoder *d, int bits) {
-  snprintf(d->lost, sizeof d->lost, "%d bits a channel, of which the high 8 are read; `dtype = \"uint16\"` keeps all", bits);
+  snprintf(d->lost, sizeof d->lost, "%d bits a channel, of which the high 8 are read; `dtype = \"uint16\"` keeps all",
+           bits);
 }
 
 static void begin(im_decoder *d) {
@@ -263,7 +264,9 @@ int im_numbers(im_decoder *d, int64_t max_pixels, im_buf *px, im_pixels *out) {
     d->orientation = im_png_orientation(d->file.p, d->size);
     rc = im_png_numbers(d, max_pixels, px, out);
   } else {
-    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, px, out) : is_pnm(d) ? im_pnm_numbers(d, max_pixels, px, out) : SP_OK;
+    rc = im_is_tiff(d) ? im_tiff_numbers(d, max_pixels, px, out)
+         : is_pnm(d)   ? im_pnm_numbers(d, max_pixels, px, out)
+                       : SP_OK;
   }
   if (rc) return rc;
   if (!out->channels) {

@@ -42,7 +42,7 @@ typedef struct im_decoder {
   int says_nodata;      /* of the last image: it is a TIFF whose GDAL tag says a number for no data */
   double nodata;        /* that number */
   char note[128];       /* of the last image: what is wrong with its file and changes no pixel; "": nothing */
-  char lost[160];       /* of the last image: what its file has more than im_rgb gives; "": nothing. Alpha is not said */
+  char lost[160]; /* of the last image: what its file has more than im_rgb gives; "": nothing. Alpha is not said */
   char why[256];
 } im_decoder;
 void im_decoder_free(im_decoder *d);
@@ -134,7 +134,8 @@ im_geometry im_fit(const im_fitting *f, int sw, int sh, int dw, int dh);
 int im_resize(im_scaler *s, const uint8_t *src, const im_geometry *g, int interpolation, uint8_t *dst);
 
 /* The same of pixels of so many bytes or floats, which are not rounded. */
-int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, int interpolation, uint8_t *dst);
+int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, int interpolation,
+                    uint8_t *dst);
 int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int channels, int interpolation, float *dst);
 
 /* One byte a pixel, nearest. This function can't fail. */

@@ -88,7 +88,8 @@ int im_keep_fit(im_scaler *s, const im_keep *k, const im_fitting *f, void *px, c
 /* A window, as im_resize. */
 int im_keep_resize(im_scaler *s, const im_keep *k, const void *px, const im_geometry *g, int interpolation, void *dst);
 
-/* Numbers to look at as RGB: the first three of `channels`, or the first as grey; lo becomes 0, hi 255. These functions can't fail. */
+/* Numbers to look at as RGB: the first three of `channels`, or the first as grey; lo becomes 0, hi
+ * 255. These functions can't fail. */
 void im_look_floats(const float *v, int channels, size_t pixels, float lo, float hi, uint8_t *rgb);
 void im_look_bytes(const uint8_t *v, int channels, size_t pixels, uint8_t *rgb);
 

@@ -192,13 +192,15 @@ static int is_same(const im_geometry *g) {
   return g->sw == g->rw && g->sh == g->rh && g->dw == g->sw && g->dh == g->sh;
 }
 
-int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int channels, int interpolation, float *dst) {
+int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int channels, int interpolation,
+                     float *dst) {
   if (!is_same(g)) return scale_any(s, src, NULL, g, channels, interpolation, dst);
   memcpy(dst, src, (size_t)g->dw * (size_t)g->dh * (size_t)channels * sizeof *dst);
   return SP_OK;
 }
 
-int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, int interpolation, uint8_t *dst) {
+int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int channels, int interpolation,
+                    uint8_t *dst) {
   size_t n = (size_t)g->dw * (size_t)g->dh * (size_t)channels;
   if (channels == 3) return im_resize(s, src, g, interpolation, dst);
   if (is_same(g)) {

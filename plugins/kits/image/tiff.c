@@ -75,10 +75,13 @@ static int check_bytes(job *j) {
   static const char *const forms[] = {[SAMPLEFORMAT_INT] = "with a sign", [SAMPLEFORMAT_IEEEFP] = "float"};
   int odd = j->form == SAMPLEFORMAT_INT || j->form == SAMPLEFORMAT_IEEEFP;
   if (odd || j->bits > MOST_BITS)
-    return im_say(j->d, IM_BROKEN, "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read as bytes, `dtype = \"float32\"` keeps them", j->bits,
-                  odd ? " (" : "", odd ? forms[j->form] : "", odd ? ")" : "", j->samples);
+    return im_say(j->d, IM_BROKEN,
+                  "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read as bytes, `dtype = \"float32\"` "
+                  "keeps them",
+                  j->bits, odd ? " (" : "", odd ? forms[j->form] : "", odd ? ")" : "", j->samples);
   if (j->samples > MOST_SAMPLES)
-    return im_say(j->d, IM_BROKEN, "samples of %d bits, %d a pixel; at most 8 are read as RGB, `channels = %d` keeps them", j->bits,
+    return im_say(j->d, IM_BROKEN,
+                  "samples of %d bits, %d a pixel; at most 8 are read as RGB, `channels = %d` keeps them", j->bits,
                   j->samples, j->samples);
   return SP_OK;
 }

@@ -180,9 +180,10 @@ static int check_channels(sp_ctx *ctx, const tones_how *how, const sp_speclist *
   for (uint32_t i = 0; i < images->n; i++) {
     long long c = images->spec[i].shape[1];
     if (colours && c != 1 && c != 3)
-      return ctx->host->fail(ctx, SP_E_SHAPE,
-                             "wrong channel count: image %u has %lld channels, but %s needs 3 (RGB) or 1 (grey); leave it out",
-                             i + 1, c, name_of(how->op));
+      return ctx->host->fail(
+          ctx, SP_E_SHAPE,
+          "wrong channel count: image %u has %lld channels, but %s needs 3 (RGB) or 1 (grey); leave it out", i + 1, c,
+          name_of(how->op));
     if (how->op == TONES_DROP && (c < (long long)how->hi || c > TONES_DROPPED || c != images->spec->shape[1]))
       return ctx->host->fail(
           ctx, SP_E_SHAPE,

@@ -86,10 +86,11 @@ int jitter_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   const sp_speclist *images = &plan->in[AUG_IMAGES];
   for (uint32_t i = 0; i < images->n; i++)
     if (images->spec[i].shape[1] != 1 && images->spec[i].shape[1] != 3)
-      return ctx->host->fail(ctx, SP_E_SHAPE,
-                             "wrong channel count: image %u has %lld channels, but colours need 3 (RGB) or 1 (grey); leave "
-                             "color_jitter out",
-                             i + 1, (long long)images->spec[i].shape[1]);
+      return ctx->host->fail(
+          ctx, SP_E_SHAPE,
+          "wrong channel count: image %u has %lld channels, but colours need 3 (RGB) or 1 (grey); leave "
+          "color_jitter out",
+          i + 1, (long long)images->spec[i].shape[1]);
   if ((rc = aug_plan_out(plan, h, w, 0)) || (rc = aug_plan_drawn(ctx, plan, SP_F32, JITTER_COLUMNS, "factors")))
     return rc;
   /* Behind the factors: the sums of each image's rows, or of a kernel's blocks, and the means or what a kernel drew. */

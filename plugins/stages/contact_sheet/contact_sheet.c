@@ -304,8 +304,10 @@ static int contact_sheet_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   { .name = word, .dtypes = SP_DT(SP_U8), .ndim = 3, .flags = SP_PORT_NOGRAD | SP_PORT_OPTIONAL, .doc = words }
 
 static const sp_port contact_sheet_inputs[] = {
-    PICTURES("image", "what comes out of augmentation, N x C x H x W, bytes or floats from 0 to 1; of others than RGB the first three channels, or "
-             "the first as grey", 0),
+    PICTURES("image",
+             "what comes out of augmentation, N x C x H x W, bytes or floats from 0 to 1; of others than RGB the first "
+             "three channels, or the first as grey",
+             0),
     LABELS("mask", "its labels, N x H x W, shown in colours beside it"),
     PICTURES("original", "what goes in, of its own size, shown once a sample", SP_PORT_OPTIONAL),
     LABELS("original_mask", "its labels"),

@@ -173,7 +173,7 @@ void cs_begin(const cs_canvas *c, const cs_layout *l) {
 /* A picture of h x w at its place, whose pixel i is colour_of(of, i). */
 typedef struct cs_pixels {
   const uint8_t *v;
-  const float *floats; /* from 0 to 1, instead of v; NULL: none */
+  const float *floats;   /* from 0 to 1, instead of v; NULL: none */
   size_t pixel, channel; /* steps from one to the next; channel 0: grey, or labels */
   int labels;
   const uint8_t *over; /* labels whose colours cover a part of it, and all of it where an area ends; NULL: none */
@@ -230,7 +230,9 @@ void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int colum
     cs_pixels p = {.v = is_float ? NULL : (const uint8_t *)image->data + first,
                    .floats = is_float ? (const float *)image->data + first : NULL,
                    .pixel = last ? channels : 1,
-                   .channel = channels < 3 ? 0 : last ? 1 : pixels,
+                   .channel = channels < 3 ? 0
+                              : last       ? 1
+                                           : pixels,
                    .over = mask && over ? (const uint8_t *)mask->data + (size_t)n * pixels : NULL,
                    .part = l->overlay,
                    .w = (size_t)k->w,

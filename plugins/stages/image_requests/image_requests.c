@@ -38,8 +38,9 @@ typedef struct ir_self {
   ir_worker *workers;
   im_work work;
   ir_pictures pictures; /* that windows are cut from */
-  int noted, lost, no_data; /* atomic: a damaged file that was read all the same, one that has more bits or channels than
-                             * are read, and one with no data are named already */
+  /* Atomic: a damaged file that was read all the same, one that has more bits or channels than are read, and one with no
+   * data are named already. */
+  int noted, lost, no_data;
 } ir_self;
 
 typedef struct ir_batch {
@@ -285,7 +286,8 @@ static const sp_port outputs[] = {
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W, or as grey, dtype and channels say; black where a step has more places than requests"},
+     .doc = "RGB images, N x 3 x H x W, or as grey, dtype and channels say; black where a step has more places than "
+            "requests"},
     {.name = "size",
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,

@@ -64,8 +64,7 @@ static void decode(ir_picture *one, im_decoder *d, const im_keep *keep, int64_t 
   snprintf(one->note, sizeof one->note, "%s", one->rc ? "" : d->note);
 }
 
-ir_picture *ir_pictures_get(ir_pictures *p, const char *path, im_decoder *d, const im_keep *keep,
-                           int64_t max_pixels) {
+ir_picture *ir_pictures_get(ir_pictures *p, const char *path, im_decoder *d, const im_keep *keep, int64_t max_pixels) {
   pthread_mutex_lock(&p->lock);
   ir_picture *one = find(p, path);
   int mine = !one;

@@ -9,11 +9,11 @@
 
 typedef struct ir_picture {
   char *path; /* NULL: the place is free */
-  im_buf px;    /* RGB, or numbers */
+  im_buf px;  /* RGB, or numbers */
   int w, h, rc; /* rc: why it could not be read, see im_rgb */
   int users, ready;
   uint64_t used; /* when last */
-  im_kept is; /* of numbers */
+  im_kept is;    /* of numbers */
   char why[256], note[128], lost[160];
 } ir_picture;
 
@@ -32,8 +32,7 @@ void ir_pictures_free(ir_pictures *p);
 /* The picture of that file, decoded by this thread, or another one, to RGB or, where keep is not NULL, to numbers as
  * im_keep_read has them; NULL: no memory. It stays until ir_pictures_put, whether
  * it could be read (rc) or not. */
-ir_picture *ir_pictures_get(ir_pictures *p, const char *path, im_decoder *d, const im_keep *keep,
-                           int64_t max_pixels);
+ir_picture *ir_pictures_get(ir_pictures *p, const char *path, im_decoder *d, const im_keep *keep, int64_t max_pixels);
 void ir_pictures_put(ir_pictures *p, ir_picture *picture);
 
 #endif

@@ -267,8 +267,8 @@ static const sp_port image_writer_inputs[] = {
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "RGB images, N x 3 x H x W, bytes or floats from 0 to 1; of others the first three channels are shown, of less than "
-            "three the first as grey"},
+     .doc = "RGB images, N x 3 x H x W, bytes or floats from 0 to 1; of others the first three channels are shown, of "
+            "less than three the first as grey"},
     {.name = "mask",
      .dtypes = SP_DT(SP_U8),
      .ndim = 3,
@@ -353,7 +353,8 @@ static const sp_param image_writer_params[] = {
     {.name = "legend",
      .type = SP_PARAM_STRING,
      AT(legend),
-     .doc = "names of the labels, one a line from 0 on: those in a mask but background stand below its overlay; empty: nothing "
+     .doc = "names of the labels, one a line from 0 on: those in a mask but background stand below its overlay; empty: "
+            "nothing "
             "does"},
     {.name = "names",
      .type = SP_PARAM_LIST,
@@ -374,8 +375,9 @@ static const sp_param image_writer_params[] = {
     {.name = "quality", .type = SP_PARAM_INT, AT(quality), .idef = 92, .imin = 1, .imax = 100, .doc = "of JPEG files"},
     IM_MAX_PIXELS_ROW(offsetof(iw_params, max_pixels), "an original whose header says more is refused"),
     IM_KEEP_ROWS(offsetof(iw_params, keep)),
-    IM_ORIENT_ROW(offsetof(iw_params, orient), "originals are turned upright as their EXIF orientation says, as the stage "
-                                               "that reads them does; false: as they are stored"),
+    IM_ORIENT_ROW(offsetof(iw_params, orient),
+                  "originals are turned upright as their EXIF orientation says, as the stage "
+                  "that reads them does; false: as they are stored"),
     {.name = "max_scores",
      .type = SP_PARAM_INT,
      AT(max_scores),

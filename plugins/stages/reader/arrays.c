@@ -84,9 +84,10 @@ static int image_rows(sp_ctx *ctx, const im_keep_params *keep, const char *path,
                   type == IM_U16 ? "images are bytes unless `dtype = \"uint16\"` keeps such numbers"
                                  : "images are bytes unless `dtype = \"float32\"` keeps such numbers");
   if (last && first)
-    return refuse(ctx, path, a,
-                  "that is N x H x W x C as well as N x C x H x W, of as many channels: save it with H and W other than "
-                  "these, or grey as N x H x W");
+    return refuse(
+        ctx, path, a,
+        "that is N x H x W x C as well as N x C x H x W, of as many channels: save it with H and W other than "
+        "these, or grey as N x H x W");
   if (a->is.ndim != 3 && !last && !first) return refuse_channels(ctx, path, a);
   int64_t h = s[first ? 2 : 1], w = s[first ? 3 : 2], channels = a->is.ndim == 3 ? 1 : s[last ? 3 : 1];
   if (s[0] < 1 || h < 1 || w < 1 || h > INT32_MAX || w > INT32_MAX || h * channels > IM_MAX_FILE / a->is.item / w)

@@ -186,8 +186,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
                                                                   : 1};
   if (figures) self->attrs[14].item = rd_figure_item;
   int ranged = self->table && self->keeps;
-  self->attrs[15] =
-      (sp_attr){.name = "numbers", .value = ranged ? 1.0 + self->keep.channels : 0, .item = ranged ? rd_number_item : NULL};
+  self->attrs[15] = (sp_attr){
+      .name = "numbers", .value = ranged ? 1.0 + self->keep.channels : 0, .item = ranged ? rd_number_item : NULL};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }

@@ -97,9 +97,9 @@ typedef struct rd_tally {
   uint64_t n, pixels[256], masks[256]; /* n: masks; masks: those that have it */
 } rd_tally;
 
-/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels. They are NULL where nobody
- * reads them, mask also where the kind has none; label is always there, and stays as it is where the kind has none.
- * values: of RD_LABELS and RD_NUMBERS, a number for each class or column. */
+/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels. They are
+ * NULL where nobody reads them, mask also where the kind has none; label is always there, and stays as it is where the kind
+ * has none. values: of RD_LABELS and RD_NUMBERS, a number for each class or column. */
 typedef struct rd_out {
   void *image;
   uint8_t *mask;
@@ -150,10 +150,10 @@ struct rd_self {
   char *class_names; /* one a line, without a last line break; NULL: they have none. On the heap */
   int gives;         /* RD_MASK, RD_LABEL */
   int h, w;
-  im_keep keep;           /* how images keep what files hold; grey bytes: of one channel */
-  int keeps, first_type;  /* keeps: im_keep_is_on; first_type: of the first file's numbers */
-  rd_range *ranges;       /* [keep.channels], where it keeps, once somebody has asked, or with check; on the heap */
-  uint64_t n_ranged;      /* images that they are of */
+  im_keep keep;          /* how images keep what files hold; grey bytes: of one channel */
+  int keeps, first_type; /* keeps: im_keep_is_on; first_type: of the first file's numbers */
+  rd_range *ranges;      /* [keep.channels], where it keeps, once somebody has asked, or with check; on the heap */
+  uint64_t n_ranged;     /* images that they are of */
 
   uint32_t *list; /* the split: indices into the whole set, ascending */
   uint64_t length;

@@ -91,7 +91,8 @@ typedef struct shard {
 
 static int kind_of(const rd_params *p, const char *ending) {
   static const char *const masks[] = {".seg.png", ".mask.png"};
-  int numbers = p->keep.as != IM_AS_UINT8 || p->keep.channels > 3; /* else an array beside a picture is another matter */
+  /* Else an array beside a picture is another matter. */
+  int numbers = p->keep.as != IM_AS_UINT8 || p->keep.channels > 3;
   if (p->target == RD_TARGET_CLASS && !strcasecmp(ending, ".cls")) return LABEL;
   for (size_t i = 0; i < 2; i++)
     if (!strcasecmp(ending, masks[i])) return p->target == RD_TARGET_MASK ? MASK : OTHER;
