@@ -92,12 +92,41 @@ void kit_refuses(const char *stage, const char *params, int64_t n, int64_t c, in
 }
 
 /* ---- image and mask ---- */
+/* The second mask as a map of floats, its numbers less 0.25. */
+static void add_map(aug_kit *k) {
+  int64_t shape[3] = {k->n, k->h, k->w}, n = k->n * k->h * k->w;
+  uint8_t *m = kit_get(k, SPT_IN, KIT_MASKS, 1);
+  float *v = take((size_t)n * sizeof *v);
+  for (int64_t i = 0; i < n; i++) v[i] = (float)m[i] - 0.25f;
+  kit_ok(k, spt_input_of(k->t, KIT_MASKS, SP_F32, 3, shape, SP_ROW_MAJOR, v));
+  free(m);
+  free(v);
+}
+
+/* The map has what the mask has, and NaN where that is one number, mask_fill. */
+static void check_map(const aug_kit *k, const char *stage, const char *params) {
+  int64_t n = sp_spec_count(spt_spec(k->t, SPT_OUT, KIT_MASKS, 2));
+  uint8_t *m = kit_get(k, SPT_OUT, KIT_MASKS, 1);
+  float *v = kit_get(k, SPT_OUT, KIT_MASKS, 2);
+  int fill = -1;
+  for (int64_t i = 0; i < n; i++) {
+    if (v[i] != v[i] && fill < 0) fill = m[i];
+    kit_each(v[i] == (float)m[i] - 0.25f || (v[i] != v[i] && m[i] == fill), "%s %s: value %lld is %g, the mask has %d",
+             stage, params, (long long)i, (double)v[i], m[i]);
+  }
+  ck_assert_msg(fill >= 0 || !strstr(params, "mask_fill"), "%s %s: no value of a map is NaN", stage, params);
+  free(m);
+  free(v);
+}
+
 static void aligned(const char *stage, const char *params, int64_t c, int64_t h, int64_t w, int dtype, int order) {
   aug_kit k;
   kit_open(&k, stage, params, 5, c, h, w, dtype, order, true);
   add_image(&k, SP_F32, SP_ROW_MAJOR, 1, 0, true, true); /* the same picture as another type */
+  add_map(&k);
   kit_plan(&k, 1);
   kit_forward(&k);
+  check_map(&k, stage, params);
   for (int i = 0; i < 2; i++) {
     const sp_spec *s = spt_spec(k.t, SPT_OUT, KIT_IMAGES, i);
     int64_t plane = s->shape[2] * s->shape[3];

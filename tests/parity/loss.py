@@ -156,6 +156,16 @@ for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2,
     other("bce", f"labels {classes}", lambda a, b: F.binary_cross_entropy_with_logits(a[:, 0], b.double()), few[:, :1],
           (truth % 2).astype(np.uint8), {}, order)
     other("mse", f"{classes} channels", lambda a, b: F.mse_loss(a, b.double()), few, target, {}, order)
+    other("mse", f"{classes} channels, absolute", lambda a, b: F.l1_loss(a, b.double()), few, target, {"cost": "absolute"}, order)
+    for delta in (0.5, 2.0):
+        other("mse", f"{classes} channels, huber of {delta:g}", lambda a, b: F.huber_loss(a, b.double(), delta=delta), few, target,
+              {"cost": "huber", "delta": delta}, order)
+    gaps = np.where(rng.random(few.shape) < 0.3, np.nan, target).astype(np.float32)
+    for cost, f in (("square", F.mse_loss), ("absolute", F.l1_loss), ("huber", F.huber_loss)):
+        other("mse", f"{classes} channels with gaps, {cost}", lambda a, b: f(a[~b.isnan()], b[~b.isnan()].double()), few, gaps,
+              {"cost": cost, "ignore_nan": True}, order)
+        other("mse", f"a map with gaps, {cost}", lambda a, b: f(a[:, 0][~b.isnan()], b[~b.isnan()].double()), few[:, :1],
+              np.ascontiguousarray(gaps[:, 0]), {"cost": cost, "ignore_nan": True}, order)
 
 bad = rng.integers(0, 10, (4, 33, 35))
 bad[2, 3, 4], bad[3, 0, 0] = 12, -1

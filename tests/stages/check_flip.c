@@ -16,12 +16,15 @@ static void places(int64_t c, int64_t h, int64_t w, int dtype, int order) {
   int64_t shape[2] = {N, 2}, masks[3] = {N, h, w}, n = N * h * w;
   int32_t *small = malloc((size_t)n * sizeof *small);
   int64_t *large = malloc((size_t)n * sizeof *large);
-  ck_assert(small && large);
-  for (int64_t i = 0; i < n; i++) small[i] = (int32_t)(i * 48271 - 5), large[i] = (i << 33) - i;
+  float *map = malloc((size_t)n * sizeof *map);
+  ck_assert(small && large && map);
+  for (int64_t i = 0; i < n; i++)
+    small[i] = (int32_t)(i * 48271 - 5), large[i] = (i << 33) - i, map[i] = (float)i / 3 - 7;
   aug_kit k;
   kit_open(&k, "flip", "{}", N, c, h, w, dtype, order, true);
   kit_ok(&k, spt_input_of(k.t, KIT_MASKS, SP_I32, 3, masks, SP_ROW_MAJOR, small));
   kit_ok(&k, spt_input_of(k.t, KIT_MASKS, SP_I64, 3, masks, SP_ROW_MAJOR, large));
+  kit_ok(&k, spt_input_of(k.t, KIT_MASKS, SP_F32, 3, masks, SP_ROW_MAJOR, map));
   kit_ok(&k, spt_input_of(k.t, KIT_DRAWN, SP_I32, 2, shape, SP_ROW_MAJOR, all));
   kit_plan(&k, 1);
   kit_forward(&k);
@@ -46,6 +49,7 @@ static void places(int64_t c, int64_t h, int64_t w, int dtype, int order) {
   free(told);
   free(small);
   free(large);
+  free(map);
   kit_close(&k);
 }
 

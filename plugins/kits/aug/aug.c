@@ -121,12 +121,33 @@ int aug_check_fill(sp_ctx *ctx, const sp_plan *plan, const char *what, const sp_
 }
 
 int aug_check_mask_fill(sp_ctx *ctx, const sp_plan *plan, int64_t fill) {
+  int maps = 0, wide = 0;
+  for (uint32_t i = 0; i < plan->in[AUG_MASKS].n; i++) {
+    int dtype = plan->in[AUG_MASKS].spec[i].dtype;
+    maps |= dtype == SP_F32;
+    wide |= dtype == SP_I32 || dtype == SP_I64;
+  }
+  if (maps && wide)
+    return ctx->host->fail(
+        ctx, SP_E_UNSUPPORTED,
+        "masks of int32 or int64 lie beside maps of float32, which are filled with NaN; wire them to two "
+        "stages, or give labels as bytes");
   for (uint32_t i = 0; i < plan->in[AUG_MASKS].n; i++)
     if (plan->in[AUG_MASKS].spec[i].dtype == SP_U8 && (fill < 0 || fill > 255))
       return ctx->host->fail(ctx, SP_E_RANGE, "mask_fill is %lld, but mask %u is of bytes: 0..255", (long long)fill,
                              i + 1);
   return SP_OK;
 }
+
+int32_t aug_mask_fill(const sp_io *io, int64_t fill) {
+  const int32_t nan = 0x7fc00000, byte = 255;
+  for (uint32_t i = 0; io->n_in > AUG_MASKS && i < io->in[AUG_MASKS].n; i++)
+    if (io->in[AUG_MASKS].t[i].spec.dtype == SP_F32) return nan | ((int32_t)fill & byte);
+  return (int32_t)fill;
+}
+
+/* Maps are moved as whole numbers: no value of theirs is looked at. */
+static int dtype_of(const sp_spec *s, int mask) { return mask && s->dtype == SP_F32 ? SP_I32 : s->dtype; }
 
 static void job_of(aug_job *j, const sp_tensor *in, const sp_tensor *out, int mask) {
   const sp_spec *s = &in->spec, *o = &out->spec;
@@ -140,8 +161,8 @@ static void job_of(aug_job *j, const sp_tensor *in, const sp_tensor *out, int ma
                  .pix = last ? (int32_t)c : 1,
                  .out_h = (int32_t)height(o),
                  .out_w = (int32_t)width(o),
-                 .dtype = s->dtype,
-                 .out_dtype = o->dtype,
+                 .dtype = dtype_of(s, mask),
+                 .out_dtype = dtype_of(o, mask),
                  .mask = mask};
 }
 

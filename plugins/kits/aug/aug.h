@@ -20,7 +20,8 @@ enum { AUG_IMAGES, AUG_MASKS, AUG_DRAWN, AUG_STATUS };
 #define AUG_MAX_CHANNELS 1024
 #define AUG_MAX_BATCH 65535 /* as many blocks has a grid's second dimension */
 
-#define AUG_MASK_DTYPES (SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_I64))
+/* Of float32: maps of values, which are moved as their bits are; places of their own become NaN. */
+#define AUG_MASK_DTYPES (SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_I64) | SP_DT(SP_F32))
 #define AUG_PORT_IMAGES(words)                                                                                   \
   {                                                                                                              \
     .name = "images", .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32), .ndim = 4, .flags = SP_PORT_LIST | SP_PORT_NOGRAD, \
@@ -32,7 +33,7 @@ enum { AUG_IMAGES, AUG_MASKS, AUG_DRAWN, AUG_STATUS };
     .doc = words                                                                                                      \
   }
 #define AUG_IN_IMAGES AUG_PORT_IMAGES("images of one height and width, N x C x H x W each, row-major or channels-last")
-#define AUG_IN_MASKS AUG_PORT_MASKS("label masks of the same height and width, N x H x W each")
+#define AUG_IN_MASKS AUG_PORT_MASKS("label masks or maps of values of the same height and width, N x H x W each")
 #define AUG_PORT_STATUS                                                            \
   {                                                                                \
     .name = "status", .dtypes = SP_DT(SP_I64), .ndim = 1, .flags = SP_PORT_STATUS, \
@@ -90,7 +91,7 @@ typedef struct aug_job {
   int64_t planes;
   int32_t h, w, pix; /* of the input */
   int32_t out_h, out_w;
-  int32_t dtype, out_dtype; /* SP_U8, SP_F32, SP_I32, SP_I64 */
+  int32_t dtype, out_dtype; /* SP_U8, SP_F32, SP_I32, SP_I64; SP_I32 of maps, whose bits are moved */
   int32_t mask;
 } aug_job;
 
@@ -117,6 +118,8 @@ int aug_plan_port(sp_ctx *ctx, sp_plan *plan, int port, int dtype, int64_t colum
  * one. `what`: the parameter. */
 int aug_check_fill(sp_ctx *ctx, const sp_plan *plan, const char *what, const sp_floats *fill, int bytes);
 int aug_check_mask_fill(sp_ctx *ctx, const sp_plan *plan, int64_t fill);
+/* mask_fill as kernels and loops get it: beside maps a NaN whose last byte is what masks of bytes become. */
+int32_t aug_mask_fill(const sp_io *io, int64_t fill);
 
 /* All images of a call, then the masks that somebody reads. */
 void aug_jobs_of(const sp_io *io, aug_jobs *jobs);

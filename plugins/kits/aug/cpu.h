@@ -76,11 +76,12 @@ typedef union aug_fill {
 static inline int aug_fill_of(const aug_job *j, int64_t plane, const float *images, int fills, int64_t masks,
                               aug_fill *to) {
   if (j->mask) fills = 1;
-  if (j->dtype == SP_I64) to->l = masks;
+  if (j->mask && j->dtype == SP_U8) to->b[0] = (uint8_t)masks; /* beside maps its last byte alone, see aug_mask_fill */
+  else if (j->dtype == SP_I64) to->l = masks;
   else if (j->dtype == SP_I32) to->i = (int32_t)masks;
   else
     for (int k = 0; k < fills; k++) {
-      float v = j->mask ? (float)masks : images[(plane + k) % fills];
+      float v = images[(plane + k) % fills];
       if (j->dtype == SP_U8) to->b[k] = (uint8_t)rintf(v);
       else to->f[k] = v;
     }

@@ -83,6 +83,13 @@ void im_fit_labels(const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *d
   im_spread(dst, 1, dw, dh, &g, 255);
 }
 
+void im_fit_values(const im_fitting *f, float *src, int sw, int sh, float *dst, int dw, int dh) {
+  im_geometry g = im_fit(f, sw, sh, dw, dh);
+  im_cut(src, sizeof *src, sw, &g);
+  im_nearest_floats(src, &g, dst);
+  im_spread(dst, sizeof *dst, dw, dh, &g, 255);
+}
+
 void im_brightness(const uint8_t *rgb, size_t pixels, uint8_t *grey) {
   enum { RED = 19595, GREEN = 38470, BLUE = 7471, HALF = 1 << 15 }; /* of 65536, by ITU-R 601 */
   for (; pixels-- > 0; rgb += 3) *grey++ = (uint8_t)((rgb[0] * RED + rgb[1] * GREEN + rgb[2] * BLUE + HALF) >> 16);

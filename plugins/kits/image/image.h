@@ -138,8 +138,9 @@ int im_resize_bytes(im_scaler *s, const uint8_t *src, const im_geometry *g, int 
                     uint8_t *dst);
 int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int channels, int interpolation, float *dst);
 
-/* One byte a pixel, nearest. This function can't fail. */
+/* One byte or float a pixel, nearest. These functions can't fail. */
 void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst);
+void im_nearest_floats(const float *src, const im_geometry *g, float *dst);
 
 /* The two halves of fitting, for pixels of any size: the rectangle of the source that is taken moves to the front of px, whose
  * rows have `line` pixels; what was made, in front of px, moves to its place in dw x dh, and each byte of the border becomes
@@ -147,9 +148,10 @@ void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst);
 void im_cut(void *px, size_t pixel, int line, const im_geometry *g);
 void im_spread(void *px, size_t pixel, int dw, int dh, const im_geometry *g, int fill);
 
-/* As im_resize and im_nearest; src is changed. Borders are 0, of labels 255. */
+/* As im_resize and im_nearest; src is changed. Borders are 0, of labels 255, of values NaN. */
 int im_fit_rgb(im_scaler *s, const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
 void im_fit_labels(const im_fitting *f, uint8_t *src, int sw, int sh, uint8_t *dst, int dw, int dh);
+void im_fit_values(const im_fitting *f, float *src, int sw, int sh, float *dst, int dw, int dh);
 
 /* ---- scores of classes ---- */
 /* Of one image: a plane of w x h for each class, or `classes` numbers for each pixel. */

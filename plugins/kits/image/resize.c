@@ -228,13 +228,16 @@ static int nearest_of(int64_t i, float scale, int in) {
   return x < in ? (int)x : in - 1;
 }
 
-void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst) {
-  float fx = (float)g->sw / (float)g->rw, fy = (float)g->sh / (float)g->rh;
-  for (int i = 0; i < g->dh; i++) {
-    const uint8_t *row = src + (size_t)nearest_of(g->oy + i, fy, g->sh) * (size_t)g->sw;
-    for (int j = 0; j < g->dw; j++) *dst++ = row[nearest_of(g->ox + j, fx, g->sw)];
+#define NEAREST(name, type)                                                             \
+  void name(const type *src, const im_geometry *g, type *dst) {                         \
+    float fx = (float)g->sw / (float)g->rw, fy = (float)g->sh / (float)g->rh;           \
+    for (int i = 0; i < g->dh; i++) {                                                   \
+      const type *row = src + (size_t)nearest_of(g->oy + i, fy, g->sh) * (size_t)g->sw; \
+      for (int j = 0; j < g->dw; j++) *dst++ = row[nearest_of(g->ox + j, fx, g->sw)];   \
+    }                                                                                   \
   }
-}
+NEAREST(im_nearest, uint8_t)
+NEAREST(im_nearest_floats, float)
 
 void im_scaler_free(im_scaler *s) {
   im_buf_free(&s->acc);

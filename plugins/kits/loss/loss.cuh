@@ -121,9 +121,32 @@ template <typename T> static void launch_labels(void *stream, loss_work *w) {
   SP_LAUNCH(sum_labels<T>, w->label_blocks, THREADS, 0, stream, *w, (uintptr_t)w->j.labels % sizeof(uint4) == 0);
 }
 
+/* The same of numbers: those count that are not NaN. */
+static __global__ void __launch_bounds__(THREADS) sum_known(const loss_work w) {
+  __shared__ label_sum part[WARPS];
+  const loss_job &j = w.j;
+  int64_t all = j.shape.n * j.shape.px * j.shape.classes, step = (int64_t)w.label_blocks * THREADS;
+  label_sum s = {0, INT64_MAX, 0};
+  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < all; i += step) s.counted += j.known[i] == j.known[i];
+  s.weight = (double)s.counted;
+  s = warp_labels(s);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  if (threadIdx.x >= 32) return;
+  s = warp_labels(threadIdx.x < WARPS ? part[threadIdx.x] : label_sum{0, INT64_MAX, 0});
+  if (threadIdx.x == 0) w.s->labels[blockIdx.x] = s;
+  if (threadIdx.x == 0 && blockIdx.x == 0) w.s->done = 0;
+}
+
+static inline void launch_known(void *stream, loss_work *w) {
+  w->label_blocks = blocks_of(w->j.shape.n * w->j.shape.px * w->j.shape.classes, 4 * THREADS, LABEL_BLOCKS);
+  SP_LAUNCH(sum_known, w->label_blocks, THREADS, 0, stream, *w);
+}
+
 /* The first pass; it says how many blocks it had. Where there are no labels each number counts. */
 static inline void sum_all_labels(void *stream, loss_work *w) {
-  if (w->j.label_dtype == SP_U8) launch_labels<uint8_t>(stream, w);
+  if (w->j.known) launch_known(stream, w);
+  else if (w->j.label_dtype == SP_U8) launch_labels<uint8_t>(stream, w);
   else if (w->j.label_dtype == SP_I32) launch_labels<int32_t>(stream, w);
   else launch_labels<int64_t>(stream, w);
 }

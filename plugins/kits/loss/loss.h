@@ -46,6 +46,7 @@ typedef struct loss_job {
   float *g;           /* NULL: no gradient */
   int acc;            /* add to g */
   const void *labels; /* NULL: there are none */
+  const float *known; /* with labels NULL: numbers of which those count that are not NaN; NULL: all do */
   int label_dtype;
   int64_t values; /* labels are 0..values - 1, */
   int64_t ignore; /* or this */

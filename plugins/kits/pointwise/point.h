@@ -72,16 +72,33 @@ POINT_FN float point_bce(const point_job *j, float x, float t, float *slope) {
   return (1 - t) * no.cost + j->one * t * yes.cost;
 }
 
-POINT_FN float point_square(float x, float t, float *slope) {
+POINT_FN float point_plain(float x, float t, float *slope) {
   float d = x - t;
   *slope = 2 * d;
   return d * d;
 }
 
+POINT_FN float point_square(const point_job *j, float x, float t, float *slope) {
+  float d = x - t, size = fabsf(d), sign = d > 0 ? 1.0f : d < 0 ? -1.0f : 0.0f;
+  if (j->l.known && t != t) {
+    *slope = 0;
+    return 0;
+  }
+  if (j->cost == POINT_D_SQUARE) return point_plain(x, t, slope);
+  if (j->cost == POINT_D_SIZE || size > j->delta) {
+    float steep = j->cost == POINT_D_SIZE ? 1.0f : j->delta;
+    *slope = d == d ? steep * sign : d;
+    return j->cost == POINT_D_SIZE ? size : steep * (size - 0.5f * steep);
+  }
+  *slope = d;
+  return 0.5f * d * d;
+}
+
 POINT_FN float point_of(const point_job *j, int kind, float x, float t, float *slope) {
   if (kind == POINT_FOCAL) return point_focal(j, x, t, slope);
   if (kind == POINT_FOCAL_2) return point_focal_2(j, x, t, slope);
-  return kind == POINT_BCE ? point_bce(j, x, t, slope) : point_square(x, t, slope);
+  if (kind == POINT_PLAIN) return point_plain(x, t, slope);
+  return kind == POINT_BCE ? point_bce(j, x, t, slope) : point_square(j, x, t, slope);
 }
 
 /* Where class c of a position lies. */

@@ -5,7 +5,11 @@
 
 #include "../loss/loss.h"
 
-enum { POINT_FOCAL, POINT_FOCAL_2 /* gamma is 2 */, POINT_BCE, POINT_SQUARE };
+enum { POINT_FOCAL, POINT_FOCAL_2 /* gamma is 2 */, POINT_BCE, POINT_SQUARE, POINT_PLAIN /* a square, all count */ };
+
+/* What a difference costs, of POINT_SQUARE: its square, its size, or Huber's: half of its square up to `delta`, and as steep as there
+ * from then on. */
+enum { POINT_D_SQUARE, POINT_D_SIZE, POINT_D_HUBER };
 
 /* What the target of a number is. */
 enum {
@@ -21,12 +25,16 @@ typedef struct point_job {
   int y_rows;      /* the classes of a position lie side by side in y */
   float *dy;       /* its gradient, or NULL */
   int dy_acc;      /* add to dy */
+  int cost;        /* POINT_D_SQUARE ..., of POINT_SQUARE */
+  float delta;     /* of POINT_D_HUBER */
   float gamma;     /* of POINT_FOCAL */
   float one, zero; /* what targets of 1 and of 0 count */
 } point_job;
 
 /* Checks the inputs by what the targets are, and plans the outputs. */
 int point_plan(sp_ctx *ctx, sp_plan *plan, int target);
+/* A target N x ... of inputs N x 1 x ...: as if it had that dimension. */
+sp_spec point_target_of(const sp_spec *x, const sp_spec *y);
 
 /* The job of a call, all but what its kind needs. */
 void point_job_of(point_job *j, const sp_io *io, const loss_params *p, int kind, int target);

@@ -111,6 +111,7 @@ WIDTHS_INLINE void chunk_body(const pass *a, int64_t chunk) {
     if (j->kind == POINT_FOCAL_2) run_kind(j, POINT_FOCAL_2, &b);
     else if (j->kind == POINT_FOCAL) run_kind(j, POINT_FOCAL, &b);
     else if (j->kind == POINT_BCE) run_kind(j, POINT_BCE, &b);
+    else if (j->cost == POINT_D_SQUARE && !j->l.known) run_kind(j, POINT_PLAIN, &b);
     else run_kind(j, POINT_SQUARE, &b);
     loss += widths_sum(b.loss);
     if (j->l.g) put(j->l.g + i, b.slope, b.n, a->scale, j->l.acc);
@@ -128,12 +129,28 @@ static int run_chunk(void *arg, int64_t chunk, int worker) {
   return SP_OK;
 }
 
+/* How many numbers are not NaN. */
+static int count_known(void *arg, int64_t chunk, int worker) {
+  const pass *a = arg;
+  int64_t i = chunk * CHUNK, all = numbers_of(&a->j->l.shape), end = i + CHUNK < all ? i + CHUNK : all, n = 0;
+  for (; i < end; i++) n += a->j->l.known[i] == a->j->l.known[i];
+  a->loss[chunk] = (double)n;
+  (void)worker;
+  return SP_OK;
+}
+
 int point_loss(sp_ctx *ctx, const point_job *j) {
   const loss_job *l = &j->l;
   label_sum *labels = l->scratch, all = {numbers_of(&l->shape), -1, (double)numbers_of(&l->shape)};
   int64_t chunks = chunks_of(&l->shape);
   pass a = {.j = j, .run = chunk_choose(), .loss = (double *)(labels + loss_chunks(&l->shape))};
   int rc = j->target == TARGET_FLOAT ? SP_OK : loss_count(ctx, l, NULL, labels, &all);
+  if (!rc && l->known) {
+    rc = par_run(ctx, chunks, count_known, &a);
+    all.weight = 0;
+    for (int64_t i = 0; i < chunks; i++) all.weight += a.loss[i];
+    all.counted = (int64_t)all.weight;
+  }
   if (rc) return rc;
   if (all.counted) a.scale = (float)(l->weight / loss_full(l, all.weight) * (double)l->step->loss_scale);
   if ((rc = par_run(ctx, chunks, run_chunk, &a))) return rc;

@@ -4,8 +4,8 @@
 
 const char *const warp_modes[] = {"nearest", "bilinear", NULL};
 
-warp_how warp_how_of(const warp_params *p) {
-  warp_how how = {.mode = p->mode, .mask_fill = (int32_t)p->mask_fill, .fills = (int32_t)p->fill.n};
+warp_how warp_how_of(const sp_io *io, const warp_params *p) {
+  warp_how how = {.mode = p->mode, .mask_fill = aug_mask_fill(io, p->mask_fill), .fills = (int32_t)p->fill.n};
   for (uint32_t c = 0; c < p->fill.n; c++) how.fill[c] = (float)p->fill.v[c];
   return how;
 }

@@ -84,7 +84,7 @@ typedef struct warp_how {
   int32_t fills;
 } warp_how;
 
-warp_how warp_how_of(const warp_params *p);
+warp_how warp_how_of(const sp_io *io, const warp_params *p);
 /* Sizes and types as the parameters want them; outputs like the inputs. h and w: their size. */
 int warp_plan(sp_ctx *ctx, const warp_params *p, sp_plan *plan, int64_t *h, int64_t *w);
 /* 'what' goes from lo up to hi: of a list of one number or two. */

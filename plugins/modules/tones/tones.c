@@ -213,9 +213,6 @@ int tones_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   how->channels = (int32_t)plan->in[AUG_IMAGES].spec->shape[1];
   how->h = (int32_t)h;
   how->w = (int32_t)w;
-  for (uint32_t i = 0; how->op >= TONES_OPS && i < plan->in[AUG_MASKS].n; i++)
-    if (plan->in[AUG_MASKS].spec[i].dtype == SP_U8 && (how->mask_fill < 0 || how->mask_fill > 255))
-      return ctx->host->fail(ctx, SP_E_RANGE, "mask_fill is %d, but mask %u is of bytes: 0..255", (int)how->mask_fill,
-                             i + 1);
+  if (how->op >= TONES_OPS && (status = aug_check_mask_fill(ctx, plan, how->mask_fill))) return status;
   return aug_plan_drawn(ctx, plan, SP_F32, tones_columns(how), "changes");
 }

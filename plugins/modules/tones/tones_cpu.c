@@ -162,7 +162,9 @@ static int32_t images_of(const aug_jobs *jobs) {
 }
 
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
-  const tones_how *how = &((tones_self *)self)->how;
+  tones_how filled = ((tones_self *)self)->how;
+  const tones_how *how = &filled;
+  filled.mask_fill = aug_mask_fill(io, filled.mask_fill);
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   aug_jobs jobs, some;
   aug_jobs_of(io, &jobs);

@@ -43,8 +43,10 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
     channels = own > channels ? own : channels;
   }
   aug_dice dice = aug_dice_of(io, &s->p->draws);
+  tones_how how = s->how;
+  how.mask_fill = aug_mask_fill(io, how.mask_fill);
   return cuda_check(ctx,
-                    tones_launch(ctx->stream, &jobs, images, channels, floats, &dice, &s->how, given,
+                    tones_launch(ctx->stream, &jobs, images, channels, floats, &dice, &how, given,
                                  io->out[AUG_DRAWN].t->data, io->out[AUG_STATUS].t->data, io->scratch),
                     "changing tones");
 }

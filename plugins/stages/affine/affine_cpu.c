@@ -25,7 +25,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
     maps[i] = affine_map(&v, &range);
     if (told) told[i] = v;
   }
-  warp_how how = warp_how_of(&p->warp);
+  warp_how how = warp_how_of(io, &p->warp);
   return warp_all(ctx, &jobs, &how, maps);
 }
 

@@ -12,7 +12,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (rc) return rc;
   aug_dice dice = aug_dice_of(io, &p->warp.draws);
   affine_range range = affine_range_of(p, jobs.job[0].h, jobs.job[0].w);
-  warp_how how = warp_how_of(&p->warp);
+  warp_how how = warp_how_of(io, &p->warp);
   return cuda_check(ctx,
                     affine_launch(ctx->stream, &jobs, &dice, &range, &how, given, io->out[AUG_DRAWN].t->data,
                                   io->scratch, io->out[AUG_STATUS].t->data),

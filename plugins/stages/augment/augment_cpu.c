@@ -474,6 +474,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   aug_jobs jobs;
   aug_jobs_of(io, &jobs);
   augment_call c = {.s = s, .code = code_of(), .jobs = &jobs, .how = augment_how_of(s->p, jobs.job), .planes = 1};
+  c.how.turn.mask_fill = aug_mask_fill(io, s->p->rotate.mask_fill);
   augment_given given = {0};
   int rc;
   given.boxes = aug_given_on(ctx, io, AUGMENT_BOXES, "boxes", &rc);

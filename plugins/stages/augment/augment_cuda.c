@@ -14,6 +14,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                     .sigmas = io->out[AUGMENT_SIGMAS].t->data,
                     .status = io->out[AUGMENT_STATUS].t->data};
   int rc;
+  c.how.turn.mask_fill = aug_mask_fill(io, p->rotate.mask_fill);
   c.given.boxes = aug_given_on(ctx, io, AUGMENT_BOXES, "boxes", &rc);
   if (!rc) c.given.angles = aug_given_on(ctx, io, AUGMENT_ANGLES, "angles", &rc);
   if (!rc && c.how.blurs) c.given.sigmas = aug_given_on(ctx, io, AUGMENT_SIGMAS, "sigmas", &rc);

@@ -163,7 +163,9 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc;
   const float *given = aug_given(ctx, io, "angles", &rc);
   if (rc) return rc;
-  rotate_call c = {rotate_how_of(p), io->scratch, (char *)io->scratch + drawn_bytes(jobs.n), work_bytes(jobs.job[0].w)};
+  rotate_how how = rotate_how_of(p);
+  how.mask_fill = aug_mask_fill(io, p->mask_fill);
+  rotate_call c = {how, io->scratch, (char *)io->scratch + drawn_bytes(jobs.n), work_bytes(jobs.job[0].w)};
   float *angles = io->scratch;
   int64_t *status = io->out[AUG_STATUS].t->data;
   aug_dice dice = aug_dice_of(io, &p->draws);

@@ -12,6 +12,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (rc) return rc;
   aug_dice dice = aug_dice_of(io, &p->draws);
   rotate_how how = rotate_how_of(p);
+  how.mask_fill = aug_mask_fill(io, p->mask_fill);
   return cuda_check(
       ctx,
       rotate_launch(ctx->stream, &jobs, &dice, &how, given, io->out[AUG_DRAWN].t->data, io->out[AUG_STATUS].t->data),

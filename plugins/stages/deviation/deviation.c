@@ -15,8 +15,19 @@ void dev_shape_of(dev_shape *s, const sp_spec *x, const sp_spec *y) {
   s->y_rows = s->px == 1 || y->order == SP_CHANNELS_LAST;
 }
 
+/* A target N x ... of inputs N x 1 x ...: as if it had that dimension. */
+static sp_spec target_of(const sp_spec *x, const sp_spec *y) {
+  sp_spec s = *y;
+  if (x->ndim < 3 || y->ndim != x->ndim - 1 || x->shape[1] != 1 || y->order != SP_ROW_MAJOR) return s;
+  s.ndim = x->ndim;
+  s.shape[1] = 1;
+  for (int d = 2; d < x->ndim; d++) s.shape[d] = y->shape[d - 1];
+  return s;
+}
+
 int dev_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  const sp_spec *x = &plan->in[DEV_IN_INPUT].spec[0], *y = &plan->in[DEV_IN_TARGET].spec[0];
+  const sp_spec *x = &plan->in[DEV_IN_INPUT].spec[0];
+  sp_spec own = target_of(x, &plan->in[DEV_IN_TARGET].spec[0]), *y = &own;
   dev_shape s;
   (void)self;
   int fits = x->ndim == y->ndim && x->ndim > 0;
@@ -32,17 +43,18 @@ int dev_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   return SP_OK;
 }
 
-const sp_port dev_inputs[] = {{.name = "input",
-                               .dtypes = SP_DT(SP_F32),
-                               .ndim = -1,
-                               .flags = SP_PORT_NOGRAD,
-                               .doc = "N x C x ..., row-major or channels-last"},
-                              {.name = "target",
-                               .dtypes = SP_DT(SP_F32),
-                               .ndim = -1,
-                               .flags = SP_PORT_NOGRAD,
-                               .doc = "the same shape; NaN where it is not known, which does not count"},
-                              {.name = NULL}};
+const sp_port dev_inputs[] = {
+    {.name = "input",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_NOGRAD,
+     .doc = "N x C x ..., row-major or channels-last"},
+    {.name = "target",
+     .dtypes = SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_NOGRAD,
+     .doc = "the same shape, or N x ... of inputs N x 1 x ...; NaN where it is not known, which does not count"},
+    {.name = NULL}};
 const sp_port dev_outputs[] = {
     {.name = "deviations",
      .dtypes = SP_DT(SP_I64),

@@ -152,7 +152,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const float *given = aug_given(ctx, io, "displacements", &rc);
   if (rc) return rc;
   elastic_call c = {.jobs = &jobs,
-                    .how = warp_how_of(&p->warp),
+                    .how = warp_how_of(io, &p->warp),
                     .dice = aug_dice_of(io, &p->warp.draws),
                     .range = elastic_range_of(p, jobs.job[0].h, jobs.job[0].w),
                     .given = given,

@@ -12,7 +12,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (rc) return rc;
   elastic_call c = {.dice = aug_dice_of(io, &p->warp.draws),
                     .range = elastic_range_of(p, jobs.job[0].h, jobs.job[0].w),
-                    .how = warp_how_of(&p->warp),
+                    .how = warp_how_of(io, &p->warp),
                     .given = given,
                     .told = io->out[AUG_DRAWN].t->data,
                     .scratch = io->scratch};

@@ -111,9 +111,11 @@ erase_range erase_range_of(const erase_params *p, int32_t h, int32_t w) {
   return r;
 }
 
-erase_how erase_how_of(const erase_params *p) {
-  erase_how how = {
-      .noise = (float)p->noise, .values = (int32_t)p->value.n, .mask_fill = (int32_t)p->mask_fill, .masks = p->masks};
+erase_how erase_how_of(const sp_io *io, const erase_params *p) {
+  erase_how how = {.noise = (float)p->noise,
+                   .values = (int32_t)p->value.n,
+                   .mask_fill = aug_mask_fill(io, p->mask_fill),
+                   .masks = p->masks};
   for (uint32_t c = 0; c < p->value.n; c++) how.value[c] = (float)p->value.v[c];
   return how;
 }

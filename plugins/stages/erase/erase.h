@@ -47,7 +47,7 @@ extern const sp_param erase_param_table[];
 
 int erase_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 erase_range erase_range_of(const erase_params *p, int32_t h, int32_t w);
-erase_how erase_how_of(const erase_params *p);
+erase_how erase_how_of(const sp_io *io, const erase_params *p);
 /* Noise is drawn even where boxes are given. */
 int erase_check_ids(sp_ctx *ctx, const erase_params *p, const sp_io *io);
 

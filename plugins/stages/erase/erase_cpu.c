@@ -129,7 +129,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   erase_box *boxes = io->scratch, *told = io->out[AUG_DRAWN].t->data;
   int64_t *status = io->out[AUG_STATUS].t->data, value, limit;
   erase_range range = erase_range_of(p, jobs.job[0].h, jobs.job[0].w);
-  erase_call c = {erase_how_of(p), aug_dice_of(io, &p->draws), boxes};
+  erase_call c = {erase_how_of(io, p), aug_dice_of(io, &p->draws), boxes};
   memset(status, 0, 4 * sizeof *status);
   for (int64_t i = 0; i < jobs.n; i++) {
     boxes[i] = given ? given[i] : erase_draw(&c.dice, i, &range);

@@ -13,7 +13,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (rc) return rc;
   aug_dice dice = aug_dice_of(io, &p->draws);
   erase_range range = erase_range_of(p, jobs.job[0].h, jobs.job[0].w);
-  erase_how how = erase_how_of(p);
+  erase_how how = erase_how_of(io, p);
   return cuda_check(ctx,
                     erase_launch(ctx->stream, &jobs, &dice, &range, &how, given, io->out[AUG_DRAWN].t->data,
                                  io->scratch, io->out[AUG_STATUS].t->data),

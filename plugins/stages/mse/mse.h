@@ -6,10 +6,12 @@
 #include "../../kits/pointwise/pointwise.h"
 #include "../../kits/pair.h"
 
-#define MSE_DOC "Mean of the squared differences of two tensors"
+#define MSE_DOC "Mean of the differences of two tensors: squared, absolute, or Huber's"
 
 typedef struct mse_params {
   loss_params l; /* ignore_index: not used */
+  double delta;
+  int32_t cost, ignore_nan;
 } mse_params;
 
 extern const sp_port mse_inputs[];

@@ -28,6 +28,10 @@ static const char *const kinds[][40] = {
          "segs",       "seg",    "segm",        "targets", "target",        "gtfine",       "gtcoarse",
          "labelids",   "manual", "semantic",    NULL},
 };
+static const char *const maps[] = {"depth",     "depths",      "depthmap",  "depthmaps", "map",     "maps",
+                                   "disparity", "disparities", "disp",      "height",    "heights", "heightmap",
+                                   "elevation", "dem",         "dsm",       "ndsm",      "values",  "range",
+                                   "ranges",    "distance",    "distances", NULL};
 static const char *const fillers[] = {"set", "sets", "split", "data", "dataset", "folder", "part",  "subset", "bit",
                                       "png", "jpg",  "jpeg",  "all",  "new",     "ground", "class", NULL};
 
@@ -49,15 +53,17 @@ static int glued_part_of(const char *s, size_t n) {
   return part_of(s, n);
 }
 
-static int kind_of(const char *s, size_t n) {
-  return is_one(kinds[RD_IMAGES], s, n) ? RD_IMAGES : is_one(kinds[RD_MASKS], s, n) ? RD_MASKS : RD_NO_KIND;
+/* Where maps are looked for, they stand where masks would. */
+static int kind_of(const char *s, size_t n, int of_maps) {
+  if (is_one(kinds[RD_IMAGES], s, n)) return RD_IMAGES;
+  return is_one(of_maps ? maps : kinds[RD_MASKS], s, n) ? RD_MASKS : RD_NO_KIND;
 }
 
 /* Part and kind in one word: trainannot, imagesTr. */
-static int take_both(const char *s, size_t n, rd_folder_name *to) {
+static int take_both(const char *s, size_t n, int of_maps, rd_folder_name *to) {
   for (size_t i = 2; i + 2 <= n; i++) {
     int front = glued_part_of(s, i), back = glued_part_of(s + i, n - i);
-    int kind = front ? kind_of(s + i, n - i) : back ? kind_of(s, i) : RD_NO_KIND;
+    int kind = front ? kind_of(s + i, n - i, of_maps) : back ? kind_of(s, i, of_maps) : RD_NO_KIND;
     if (!kind) continue;
     *to = (rd_folder_name){front ? front : back, kind};
     return 1;
@@ -66,16 +72,16 @@ static int take_both(const char *s, size_t n, rd_folder_name *to) {
 }
 
 /* One word more; 0: the name says something else. A mask is meant where a name has both kinds: label_images. */
-static int take_word(const char *s, size_t n, rd_folder_name *out) {
-  rd_folder_name w = {part_of(s, n), kind_of(s, n)};
-  if (!w.part && !w.kind && !take_both(s, n, &w)) return is_one(fillers, s, n);
+static int take_word(const char *s, size_t n, int of_maps, rd_folder_name *out) {
+  rd_folder_name w = {part_of(s, n), kind_of(s, n, of_maps)};
+  if (!w.part && !w.kind && !take_both(s, n, of_maps, &w)) return is_one(fillers, s, n);
   if (w.part && out->part && w.part != out->part) return 0;
   if (w.part) out->part = w.part;
   if (w.kind > out->kind) out->kind = w.kind;
   return 1;
 }
 
-rd_folder_name rd_read_folder_name(const char *name) {
+static rd_folder_name read_name(const char *name, int of_maps) {
   rd_folder_name out = {RD_NO_PART, RD_NO_KIND};
   char low[64];
   size_t n = strlen(name);
@@ -84,11 +90,14 @@ rd_folder_name rd_read_folder_name(const char *name) {
   for (const char *p = low; *p;) {
     size_t k = 0;
     while (isalpha((unsigned char)p[k]) || (unsigned char)p[k] >= 128) k++;
-    if (k && !take_word(p, k, &out)) return (rd_folder_name){RD_NO_PART, RD_NO_KIND};
+    if (k && !take_word(p, k, of_maps, &out)) return (rd_folder_name){RD_NO_PART, RD_NO_KIND};
     p += k ? k : 1;
   }
   return out;
 }
+
+rd_folder_name rd_read_folder_name(const char *name) { return read_name(name, 0); }
+rd_folder_name rd_read_map_folder_name(const char *name) { return read_name(name, 1); }
 
 int rd_is_junk(const char *name) {
   static const char *const names[] = {

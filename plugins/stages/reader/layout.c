@@ -18,7 +18,7 @@
 
 /* The first that fits is taken. */
 static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
-                                           &rd_pairs,     &rd_classes,   &rd_shards,     &rd_arrays};
+                                           &rd_pairs,     &rd_map_pairs, &rd_classes,    &rd_shards,      &rd_arrays};
 static const char *const splits[] = {"the part for training", "the part for validation"};
 
 /* ---- what is not read ---- */
@@ -149,8 +149,8 @@ void rd_unread_words(const rd_left *left, char *words, size_t size) {
     if (!left->unread[i]) continue;
     count(words, size, left->unread[i], f->one, f->many);
     size_t n = strlen(words);
-    snprintf(words + n, size - n, "%s%s%s, to be converted: %s", left->unread[i] == 1 ? " (" : ", such as ", left->odd[i],
-             left->unread[i] == 1 ? ")" : "", f->cure);
+    snprintf(words + n, size - n, "%s%s%s, to be converted: %s", left->unread[i] == 1 ? " (" : ", such as ",
+             left->odd[i], left->unread[i] == 1 ? ")" : "", f->cure);
   }
 }
 
@@ -257,7 +257,8 @@ int rd_no_layout(sp_ctx *ctx, const char *path) {
   size_t most = 100000; /* entries: the folder may be any */
   if (left && rd_leave_unread(left, path, "", 3, &most)) rd_unread_words(left, words, sizeof words);
   free(left);
-  if (*words) return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s holds no image of a format that is read, but %s", path, words);
+  if (*words)
+    return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s holds no image of a format that is read, but %s", path, words);
   return ctx->host->fail(
       ctx, SP_E_NOTFOUND,
       "%s holds neither images/ and masks/ (target = \"mask\": images/*." RD_ENDINGS ", masks/*.png of "
@@ -303,6 +304,7 @@ static const rd_lister *lister_at(const rd_params *p, const char *dir) {
   for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
     const rd_lister *l = listers[i];
     if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
+    if (p->target == RD_TARGET_MAP && (l == &rd_voc || l == &rd_arrays)) continue; /* these have masks */
     if (l->like(dir) || (l->flags & RD_IN_SPLITS && rd_looks_divided(dir, l))) return l;
   }
   return NULL;
@@ -320,12 +322,15 @@ static int find_lister(rd_listing *l) {
                                 (int)n, l->within, found->name, p->path, (int)n, l->within);
     rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
-  if (p->target >= RD_TARGET_LABELS && (!found || found->target != p->target)) /* of no other layout */
+  if (RD_OF_ROWS(p->target) && (!found || found->target != p->target)) /* of no other layout */
     return l->ctx->host->fail(
         l->ctx, SP_E_NOTFOUND,
         "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file%s%s", p->path,
         rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
-  l->t->lister = found ? found : p->target == RD_TARGET_CLASS ? &rd_classes : &rd_pairs; /* says what is missing */
+  l->t->lister = found                          ? found
+                 : p->target == RD_TARGET_CLASS ? &rd_classes
+                 : p->target == RD_TARGET_MAP   ? &rd_map_pairs
+                                                : &rd_pairs; /* says what is missing */
   return SP_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "class_file.h"
+#include "maps.h"
 #include "mask_names.h"
 #include "table.h"
 
@@ -19,7 +20,12 @@ typedef struct plan {
   char of[RD_PARTS][3][512]; /* [part][RD_IMAGES, RD_MASKS] */
   char bare[RD_PARTS][512];  /* parts that hold pictures themselves: train/ beside trainannot/ */
   char twice[2][512];        /* two folders that would both be one; "": none */
+  int of_maps;               /* RD_MASKS are folders that are called as maps are */
 } plan;
+
+static rd_folder_name read_name(const plan *p, const char *name) {
+  return p->of_maps ? rd_read_map_folder_name(name) : rd_read_folder_name(name);
+}
 
 static int is_usual(const char *rel, int kind) {
   const char *slash = strrchr(rel, '/');
@@ -45,7 +51,7 @@ static int look_into(plan *p, const char *dir, const char *name, rd_folder_name 
   int divided = 0;
   if (snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path) rd_subfolders(path, &names);
   for (size_t i = 0; i < names.n; i++) {
-    rd_folder_name n = rd_read_folder_name(names.v[i]);
+    rd_folder_name n = read_name(p, names.v[i]);
     int part = of.part ? of.part : n.part, kind = of.kind ? of.kind : n.kind;
     if (!join(rel, name, names.v[i]) || !part || !kind || (n.part && n.part != part) || (n.kind && n.kind != kind))
       continue;
@@ -57,12 +63,13 @@ static int look_into(plan *p, const char *dir, const char *name, rd_folder_name 
   return divided;
 }
 
-static void look(const char *dir, plan *p) {
+static void look_as(const char *dir, plan *p, int of_maps) {
   rd_names names = {0};
   memset(p, 0, sizeof *p);
+  p->of_maps = of_maps;
   rd_subfolders(dir, &names);
   for (size_t i = 0; i < names.n; i++) {
-    rd_folder_name n = rd_read_folder_name(names.v[i]);
+    rd_folder_name n = read_name(p, names.v[i]);
     if (strlen(names.v[i]) > 255 || (!n.part && !n.kind)) continue;
     if (n.part && n.kind) put(p, n.part, n.kind, names.v[i]);
     else if (!look_into(p, dir, names.v[i], n) && n.kind) put(p, RD_NO_PART, n.kind, names.v[i]);
@@ -74,14 +81,27 @@ static void look(const char *dir, plan *p) {
 
 static int has_both(const plan *p, int part) { return *p->of[part][RD_IMAGES] && *p->of[part][RD_MASKS]; }
 static int has_one(const plan *p, int part) { return *p->of[part][RD_IMAGES] || *p->of[part][RD_MASKS]; }
+static int has_any(const plan *p) {
+  return has_both(p, RD_NO_PART) || has_both(p, RD_TRAIN_PART) || has_both(p, RD_VAL_PART) || has_both(p, RD_TEST_PART);
+}
+
+/* Maps lie in a folder that is called as they are, or in one for masks. */
+static void look(const char *dir, plan *p, int target) {
+  look_as(dir, p, target == RD_TARGET_MAP);
+  if (target == RD_TARGET_MAP && !has_any(p)) look_as(dir, p, 0);
+}
 
 /* Both, or one by its usual name: the other one is then what is missing. */
 static int pairs_like(const char *dir) {
   plan p;
-  look(dir, &p);
-  for (int k = 0; k < RD_PARTS; k++)
-    if (has_both(&p, k)) return 1;
-  return rd_is_folder(dir, "images") || rd_is_folder(dir, "masks");
+  look(dir, &p, RD_TARGET_MASK);
+  return has_any(&p) || rd_is_folder(dir, "images") || rd_is_folder(dir, "masks");
+}
+
+static int maps_like(const char *dir) {
+  plan p;
+  look(dir, &p, RD_TARGET_MAP);
+  return has_any(&p) || rd_is_folder(dir, "images") || rd_is_folder(dir, "depth");
 }
 
 /* ---- what is in them ---- */
@@ -110,8 +130,8 @@ static int no_pictures(sp_ctx *ctx, const char *path, int is_masks, const rd_lef
                           : "";
   char words[4096] = "";
   rd_unread_words(left, words, sizeof words);
-  return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s%s%s%s", path, is_masks ? "png" : RD_ENDINGS, boxes,
-                         *words ? ", but " : "", words);
+  return ctx->host->fail(ctx, SP_E_NOTFOUND, "folder %s holds no *.%s%s%s%s", path, is_masks ? "png" : RD_ENDINGS,
+                         boxes, *words ? ", but " : "", words);
 }
 
 /* The pictures in a folder; rel: where in the path the name below the data's folder begins. */
@@ -144,7 +164,7 @@ static int check_stems(sp_ctx *ctx, const char *where, const rd_names *images) {
 
 /* Other files than PNG, TIFF and .npy are none that labels can be taken from as they are. */
 static int check_ending(rd_listing *l, const char *const where[2], const char *image, const char *mask) {
-  if (rd_has_labels(mask) || *l->p->mask_values) return SP_OK;
+  if (rd_has_labels(mask) || *l->p->mask_values || l->p->target == RD_TARGET_MAP) return SP_OK;
   return l->ctx->host->fail(
       l->ctx, SP_E_DATA,
       "%s/%s has no PNG mask; %s/%s is there: labels are read of PNG, TIFF and .npy files, since others (JPEG) "
@@ -199,11 +219,12 @@ static int list_part(rd_listing *l, int k, const char *base, const char rel[2][1
 /* ---- the parts ---- */
 /* The folders of a part; of one that is missing, what it would be called. */
 static int name_folders(rd_listing *l, const plan *p, int part, const char *within, char rel[2][1024]) {
+  const char *const usual[] = {"images", l->p->target == RD_TARGET_MAP ? "depth" : "masks"};
   for (int j = 0; j < 2; j++) {
     const char *is = p->of[part][1 + j], *other = p->of[part][2 - j], *slash = strrchr(other, '/');
     int n = *is     ? snprintf(rel[j], 1024, "%s%s", within, is)
-            : slash ? snprintf(rel[j], 1024, "%s%.*s/%s", within, (int)(slash - other), other, j ? "masks" : "images")
-                    : snprintf(rel[j], 1024, "%s%s", within, j ? "masks" : "images");
+            : slash ? snprintf(rel[j], 1024, "%s%.*s/%s", within, (int)(slash - other), other, usual[j])
+                    : snprintf(rel[j], 1024, "%s%s", within, usual[j]);
     if (n >= 1024) return rd_too_long(l->ctx, l->p->path, is);
   }
   return SP_OK;
@@ -295,13 +316,18 @@ static int list_parts(rd_listing *l, const char *dir, const plan *p) {
 static int list_other(rd_listing *l) {
   plan other;
   int rc = rd_other_part(l, "images/ and masks/");
-  look(l->p->val_path, &other);
+  look(l->p->val_path, &other, l->p->target);
   if (!rc) rc = check_plan(l->ctx, l->p->val_path, &other);
   return rc ? rc : list_as(l, 1, l->p->val_path, &other, RD_NO_PART, "");
 }
 
 /* Neither images/ nor masks/: is it a set for the other target? */
-static int not_pairs(sp_ctx *ctx, const char *base) {
+static int not_pairs(sp_ctx *ctx, const char *base, int target) {
+  if (target == RD_TARGET_MAP)
+    return ctx->host->fail(ctx, SP_E_NOTFOUND,
+                           "%s holds no images/ and depth/ (or maps/, disparity/, heights/) of the same names, which "
+                           "target = \"map\" reads",
+                           base);
   if (!rd_has_folders(base)) return rd_no_layout(ctx, base);
   return ctx->host->fail(ctx, SP_E_INVALID,
                          "%s holds a folder for each class, which is for target = \"class\" (train_cls.lua); target = "
@@ -343,16 +369,16 @@ static int pairs_list(rd_listing *l) {
     return rd_too_long(l->ctx, l->p->path, l->within);
   if (*l->within) dir[strlen(dir) - 1] = 0;
   l->t->gives = RD_MASK;
-  look(dir, &p);
+  look(dir, &p, l->p->target);
   int rc = check_plan(l->ctx, dir, &p), divided = 0;
   for (int k = RD_TRAIN_PART; k < RD_PARTS; k++) divided |= has_one(&p, k);
-  if (!rc && are_classes(dir, &p)) return not_pairs(l->ctx, dir);
+  if (!rc && are_classes(dir, &p)) return not_pairs(l->ctx, dir, l->p->target);
   if (!rc && are_in_table(dir, &p)) return not_in_table(l->ctx, dir);
   if (!rc) rc = stamp_tops(l, dir, &p);
   if (rc) return rc;
   if (divided && !has_both(&p, RD_NO_PART)) rc = list_parts(l, dir, &p);
   else if (has_one(&p, RD_NO_PART)) rc = list_as(l, 0, l->p->path, &p, RD_NO_PART, l->within);
-  else return not_pairs(l->ctx, dir);
+  else return not_pairs(l->ctx, dir, l->p->target);
   return !rc && *l->p->val_path ? list_other(l) : rc;
 }
 
@@ -362,6 +388,7 @@ static int pairs_settle(sp_ctx *ctx, rd_self *self) {
     if (t->left[k].masks)
       ctx->host->log(ctx, SP_LOG_WARN, "%zu of the files in %s have no image and are not used", t->left[k].masks,
                      t->bytes + t->roots[k]);
+  if (self->p->target == RD_TARGET_MAP) return rd_settle_maps(ctx, self);
   const char *home = t->bytes + t->home;
   char list[4096];
   int there = snprintf(list, sizeof list, "%s/classes.txt", home) < (int)sizeof list && !access(list, F_OK);
@@ -370,6 +397,8 @@ static int pairs_settle(sp_ctx *ctx, rd_self *self) {
 
 const rd_lister rd_pairs = {"pairs",    RD_TARGET_MASK, pairs_like,
                             pairs_list, pairs_settle,   RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
+const rd_lister rd_map_pairs = {"pairs",    RD_TARGET_MAP, maps_like,
+                                pairs_list, pairs_settle,  RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
 
 /* ---- images alone ---- */
 static int add_file(rd_listing *l, uint32_t source, const char *path) {

@@ -131,7 +131,7 @@ int rd_other_part(rd_listing *l, const char *what) {
     return l->ctx->host->fail(l->ctx, SP_E_INVALID,
                               "%s and val_path = \"%s\" both say what is for validation; leave one out",
                               p->folds ? "folds" : "val_fraction", p->val_path);
-  if (p->target == RD_TARGET_MASK && !l->t->lister->like(p->val_path))
+  if ((p->target == RD_TARGET_MASK || p->target == RD_TARGET_MAP) && !l->t->lister->like(p->val_path))
     return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %s, val_path = \"%s\" does not; give both the same layout",
                               p->path, what, p->val_path);
   l->t->n_parts = 2;

@@ -4,6 +4,7 @@
 #include "contents.h"
 #include "csv_params.h"
 #include "digest.h"
+#include "maps.h"
 #include "masks.h"
 #include "numbers.h"
 #include "table.h"
@@ -17,7 +18,7 @@
 
 #include <spcore/rng.h>
 
-const char *const rd_targets[] = {"mask", "class", "labels", "numbers", NULL}; /* RD_TARGET_... */
+const char *const rd_targets[] = {"mask", "class", "labels", "numbers", "map", NULL}; /* RD_TARGET_... */
 
 int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
   va_list ap;
@@ -29,7 +30,7 @@ int rd_fail(rd_worker *w, int status, const char *fmt, ...) {
 
 /* ---- making ---- */
 static const rd_kind *kind_of(const rd_params *p) {
-  int by_class = p->target != RD_TARGET_MASK;
+  int by_class = p->target != RD_TARGET_MASK && p->target != RD_TARGET_MAP;
   if (p->files.n) return &rd_masks;
   if (!strcmp(p->path, rd_shapes.name)) return by_class ? &rd_shape : &rd_shapes;
   if (!strcmp(p->path, rd_random.name)) return &rd_random;
@@ -60,6 +61,7 @@ static void reader_destroy(void *arg) {
   rd_free_values(self->values);
   free(self->tally);
   free(self->ranges);
+  free(self->map.about);
   free(self->side);
   free(self->survey);
   free(self->counts);
@@ -101,8 +103,8 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   int made_up = !strcmp(p->path, rd_shapes.name) || !strcmp(p->path, rd_random.name) || p->files.n;
   if (p->target >= RD_TARGET_LABELS && made_up)
     return ctx->host->fail(ctx, SP_E_INVALID,
-                           "target = \"%s\" goes with a path to a .csv file, not with a built-in set or files",
-                           rd_targets[p->target]);
+                           "target = \"%s\" goes with a path to a %s, not with a built-in set or files",
+                           rd_targets[p->target], RD_OF_ROWS(p->target) ? ".csv file" : "folder of images and maps");
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",
@@ -112,6 +114,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   const char *wrong = im_fitting_wrong(&p->fit, self->w, self->h);
   if (wrong) return ctx->host->fail(ctx, SP_E_INVALID, "%s", wrong);
   int rc = check_keep(ctx, self);
+  if (!rc) rc = rd_open_maps(ctx, self);
   if (rc) return rc;
   const rd_kind *kind = kind_of(p);
   self->key = sp_rng_key((uint64_t)p->data_seed, kind->name);
@@ -155,6 +158,7 @@ static int check_names(sp_ctx *ctx, const rd_self *self) {
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
   int counted = self->table && self->gives & (RD_LABEL | RD_LABELS),
       figures = self->table && self->gives & (RD_LABELS | RD_NUMBERS);
+  int of_maps = self->p->target == RD_TARGET_MAP;
   if (counted && !(self->counts = rd_count_classes(self)))
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory to count %" PRIu64 " samples", self->total);
   if (!self->p->files.n)
@@ -171,7 +175,8 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[8] =
       (sp_attr){.name = "remarks", .value = self->table ? RD_REMARKS : 0, .item = self->table ? rd_remark_item : NULL};
   self->attrs[10] = (sp_attr){
-      .name = "labels", .value = self->table && self->gives & RD_MASK ? RD_LABELS_CHECKED * (self->tally ? 3 : 1) : 0};
+      .name = "labels",
+      .value = self->table && self->gives & RD_MASK && !of_maps ? RD_LABELS_CHECKED * (self->tally ? 3 : 1) : 0};
   if (self->attrs[10].value > 0) self->attrs[10].item = rd_label_item;
   int looked = self->table && !self->p->files.n, checked = looked && self->p->check;
   self->attrs[11] =
@@ -188,6 +193,7 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   int ranged = self->table && self->keeps;
   self->attrs[15] = (sp_attr){
       .name = "numbers", .value = ranged ? 1.0 + self->keep.channels : 0, .item = ranged ? rd_number_item : NULL};
+  self->attrs[16] = (sp_attr){.name = "map", .value = of_maps, .item = of_maps ? rd_map_item : NULL};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }
@@ -253,7 +259,8 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
                                    .ndim = 4,
                                    .shape = {plan->batch, self->keep.channels, self->h, self->w},
                                    .order = SP_CHANNELS_LAST};
-  plan->out[1].spec[0] = (sp_spec){.dtype = SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
+  plan->out[1].spec[0] = (sp_spec){
+      .dtype = self->p->target == RD_TARGET_MAP ? SP_F32 : SP_U8, .ndim = 3, .shape = {plan->batch, self->h, self->w}};
   plan->out[2].spec[0] = (sp_spec){.dtype = wide_labels(self) ? SP_I32 : SP_U8, .ndim = 1, .shape = {plan->batch}};
   if (self->gives & (RD_LABELS | RD_NUMBERS))
     plan->out[2].spec[0] = (sp_spec){.dtype = SP_F32, .ndim = 2, .shape = {plan->batch, self->classes}};
@@ -351,6 +358,22 @@ static size_t image_pixel(const rd_self *self) {
   return self->keeps ? (size_t)self->keep.channels * im_keep_bytes(&self->keep) : 3;
 }
 
+/* All bits of a pixel without label or value are 1. */
+static size_t mask_pixel(const rd_self *self) { return self->p->target == RD_TARGET_MAP ? sizeof(float) : 1; }
+
+static int has_label(const rd_self *self, const void *mask, size_t pixels) {
+  const uint8_t *labels = mask;
+  const float *values = mask;
+  if (self->p->target == RD_TARGET_MAP) {
+    for (size_t k = 0; k < pixels; k++)
+      if (values[k] == values[k]) return 1;
+    return 0;
+  }
+  for (size_t k = 0; k < pixels; k++)
+    if (labels[k] != 255) return 1;
+  return 0;
+}
+
 /* Sample `at` of the split, whatever it is: what is wrong is told, and its place stays empty. */
 static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
   uint64_t index = self->list[at];
@@ -361,7 +384,7 @@ static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, c
   if (!rc || rc == SP_E_NOMEM) return rc;
   size_t pixels = (size_t)self->h * (size_t)self->w;
   if (out->image) memset(out->image, 0, pixels * image_pixel(self));
-  if (out->mask) memset(out->mask, 255, pixels);
+  if (out->mask) memset(out->mask, 255, pixels * mask_pixel(self));
   ctx->host->log(ctx, SP_LOG_WARN, "%s", w->why);
   return SP_OK;
 }
@@ -370,10 +393,10 @@ static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, c
 static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
   rd_self *self = b->self;
   size_t pixels = (size_t)self->h * (size_t)self->w;
-  uint8_t *mask = b->mask ? b->mask + (size_t)i * pixels : NULL;
+  uint8_t *mask = b->mask ? b->mask + (size_t)i * pixels * mask_pixel(self) : NULL;
   int32_t label = -1, origin[3] = {0, self->h, self->w};
   if (mask && !(self->gives & RD_MASK)) {
-    memset(mask, 255, pixels);
+    memset(mask, 255, pixels * mask_pixel(self));
     mask = NULL;
   }
   int grey = b->image && !self->keeps && self->keep.channels == 1;
@@ -388,11 +411,7 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
       self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
   if (grey && !rc) im_brightness(image, pixels, b->image + (size_t)i * pixels);
-  for (size_t k = 0; mask && !rc && k < pixels; k++)
-    if (mask[k] != 255) {
-      __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
-      break;
-    }
+  if (mask && !rc && has_label(self, mask, pixels)) __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
   if (b->label && !values && b->wide) ((int32_t *)b->label)[i] = label;
   else if (b->label && !values) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
   return rc;
@@ -406,6 +425,11 @@ static void warn_of_void(rd_batch *b) {
   self->warned |= RD_UNLABELLED;
   if (self->table)
     rd_name(self->table, &self->table->samples[self->list[SP_ID_INDEX(b->ids[0])]].mask, name, sizeof name);
+  if (self->p->target == RD_TARGET_MAP) {
+    b->ctx->host->log(b->ctx, SP_LOG_WARN,
+                      "no pixel of a batch has a value, so nothing is learned from it; its first map is %s", name);
+    return;
+  }
   b->ctx->host->log(b->ctx, SP_LOG_WARN,
                     "every pixel of a batch is \"no label\" (255), so nothing is learned from it%s%s; labels are 0 to "
                     "%" PRId64,
@@ -451,10 +475,11 @@ static const sp_port reader_outputs[] = {
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "RGB images, N x 3 x H x W, or with grey N x 1 x H x W; with dtype and channels what these say"},
     {.name = "mask",
-     .dtypes = SP_DT(SP_U8),
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 3,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "labels of the pixels, N x H x W; 255: no label; of shapes with target class 0 is ground, 1 + label the "
+     .doc = "labels of the pixels, N x H x W; 255: no label; with target map their values, float32, NaN: none; of "
+            "shapes with target class 0 is ground, 1 + label the "
             "shape"},
     {.name = "label",
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_F32),
@@ -500,7 +525,9 @@ static const sp_param reader_params[] = {
      AT(target),
      .idef = RD_TARGET_MASK,
      .choices = rd_targets,
-     .doc = "what is known of an image: a label for each pixel, one class, several (labels), or numbers"},
+     .doc = "what is known of an image: a label for each pixel, one class, several (labels), numbers, or a number for "
+            "each "
+            "pixel (map)"},
     {.name = "files",
      .type = SP_PARAM_LIST,
      AT(files),
@@ -617,6 +644,29 @@ static const sp_param reader_params[] = {
                                   "they are stored"),
     IM_GREY_ROW(OFFSET(grey), "images have one channel, their brightness, as Pillow's mode L"),
     IM_KEEP_ROWS(OFFSET(keep)),
+    {.name = "map_scale",
+     .type = SP_PARAM_STRING,
+     AT(map_scale),
+     .doc = "with target map: what a number of the files is multiplied by, as \"1/256\" or \"0.001\"; not given: 1"},
+    {.name = "map_offset",
+     .type = SP_PARAM_FLOAT,
+     AT(map_offset),
+     .def = 0.0,
+     .min = -1e30,
+     .max = 1e30,
+     .doc = "with target map: added to that"},
+    {.name = "map_nodata",
+     .type = SP_PARAM_STRING,
+     AT(map_nodata),
+     .doc = "with target map: the number in files that says that a pixel has no value, as \"0\" or \"-9999\"; "
+            "\"none\": every "
+            "number is one; NaN, infinite ones and what a TIFF's GDAL tag says have none in any case; not given: a "
+            "file with a "
+            "0 is an error that asks"},
+    {.name = "map_range",
+     .type = SP_PARAM_STRING,
+     AT(map_range),
+     .doc = "with target map: \"LO,HI\": values outside, after scale and offset, do not count; they are reported"},
     RD_CSV_ROWS,
     {.name = "cache_dir",
      .type = SP_PARAM_STRING,

@@ -15,11 +15,12 @@
 #define RD_REPLACEMENTS 64 /* tries for a broken sample, before giving up */
 
 enum { RD_ALL, RD_TRAIN, RD_VAL };
-enum { RD_TARGET_MASK, RD_TARGET_CLASS, RD_TARGET_LABELS, RD_TARGET_NUMBERS };
+enum { RD_TARGET_MASK, RD_TARGET_CLASS, RD_TARGET_LABELS, RD_TARGET_NUMBERS, RD_TARGET_MAP };
+#define RD_OF_ROWS(target) ((target) == RD_TARGET_LABELS || (target) == RD_TARGET_NUMBERS) /* a table has them */
 extern const char *const rd_targets[]; /* as the parameter calls them */
 enum { RD_FOLDERS_AUTO, RD_FOLDERS_PARTS, RD_FOLDERS_CLASSES };
 enum { RD_MASK = 1, RD_LABEL = 2, RD_LABELS = 4, RD_NUMBERS = 8 }; /* what a kind of data has to offer besides images */
-enum { RD_UNLABELLED = 16 }; /* of rd_self.warned: a batch without any label */
+enum { RD_UNLABELLED = 16 };                                       /* of rd_self.warned: a batch without any label */
 
 typedef struct rd_file {
   const char *path;
@@ -48,6 +49,8 @@ typedef struct rd_params {
   im_fitting fit;
   int32_t split, target, folders, orient, grey, check;
   im_keep_params keep;
+  const char *map_scale, *map_nodata, *map_range;
+  double map_offset;
   rd_csv_params csv;
   const char *cache_dir, *cache_size, *data_checksums;
   int64_t fetch_tries;
@@ -59,8 +62,8 @@ typedef struct rd_params {
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
  * as EXIF says, its mask was not; it has more bits or channels than are read; numbers of it are no data; its numbers are of another
- * type than those of the first file. */
-enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_REMARKS };
+ * type than those of the first file; values of its map are outside of map_range; its map has no value. */
+enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_OUTSIDE, RD_NO_VALUE, RD_REMARKS };
 #define RD_REMARK 768 /* bytes of its words */
 
 /* One thread's memory, the words of its failure, and what is odd about its sample. */
@@ -68,14 +71,14 @@ typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
   im_buf image, mask, rgb; /* rgb: of a sample whose output is grey; the numbers of a mask */
-  unsigned remarks; /* bits: 1 << RD_DAMAGED ... */
+  unsigned remarks;        /* bits: 1 << RD_DAMAGED ... */
   char remark[RD_REMARKS][RD_REMARK];
   char why[IM_WORDS];
 } rd_worker;
 
 /* Of all samples so far; each counts once. */
 typedef struct rd_remarks {
-  pthread_mutex_t lock; /* of what follows but `of` */
+  pthread_mutex_t lock;                      /* of what follows but `of` */
   uint64_t n[RD_REMARKS], index[RD_REMARKS]; /* index: of the sample of `first` */
   int told[RD_REMARKS];
   char first[RD_REMARKS][RD_REMARK];
@@ -92,17 +95,25 @@ typedef struct rd_range {
   double least, most, sum, squares, n;
 } rd_range;
 
+/* How the numbers of a map become values: number * scale + offset. */
+typedef struct rd_map {
+  double scale, offset, nodata;
+  int asks, tag, has_nodata; /* asks: nobody has said what 0 is; tag: a TIFF says it */
+  float lo, hi;              /* values that count */
+  char *about;               /* what rd_map_item found, on the heap */
+} rd_map;
+
 /* Of each label, in the masks that were read. */
 typedef struct rd_tally {
   uint64_t n, pixels[256], masks[256]; /* n: masks; masks: those that have it */
 } rd_tally;
 
-/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels. They are
+/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels, floats with target map. They are
  * NULL where nobody reads them, mask also where the kind has none; label is always there, and stays as it is where the kind
  * has none. values: of RD_LABELS and RD_NUMBERS, a number for each class or column. */
 typedef struct rd_out {
   void *image;
-  uint8_t *mask;
+  void *mask;
   int32_t *label;
   float *values;
   int32_t
@@ -127,29 +138,30 @@ typedef struct rd_kind {
 extern const rd_kind rd_shapes, rd_shape, rd_random, rd_masks, rd_labels;
 
 struct rd_self {
-  const rd_params *p;  /* is `own` */
+  const rd_params *p; /* is `own` */
   rd_params own;
-  char bare[2][4096];  /* of its paths, where they are addresses */
+  char bare[2][4096]; /* of its paths, where they are addresses */
   const rd_kind *kind;
-  rd_table *table;     /* of rd_masks and rd_labels */
-  rd_palette *palette; /* of masks in colour; NULL: there are none. On the heap */
-  rd_values *values;   /* what mask_values says; NULL: nothing. On the heap */
-  rd_tally *tally;     /* [2], with check: of training and of validation; on the heap */
-  uint8_t *side;       /* [total]: 1: validates; NULL: ends say so, or nobody asked. On the heap */
-  uint64_t *prints;    /* [total], with check: rd_hash_pixels of each image that was read; 0: none. On the heap */
+  rd_table *table;        /* of rd_masks and rd_labels */
+  rd_palette *palette;    /* of masks in colour; NULL: there are none. On the heap */
+  rd_values *values;      /* what mask_values says; NULL: nothing. On the heap */
+  rd_tally *tally;        /* [2], with check: of training and of validation; on the heap */
+  uint8_t *side;          /* [total]: 1: validates; NULL: ends say so, or nobody asked. On the heap */
+  uint64_t *prints;       /* [total], with check: rd_hash_pixels of each image that was read; 0: none. On the heap */
   struct rd_twins *twins; /* what is there more than once, when somebody has asked; on the heap */
   rd_worker *looker;      /* for samples that are looked at one by one; on the heap */
   struct rd_survey {
     rd_tally seen;
     char why[IM_WORDS]; /* "": all is well */
-  } *survey; /* on the heap; NULL: nobody has asked */
-  uint64_t total, key; /* samples of the whole set */
-  uint64_t ends[2];    /* of a set with splits of its own: where those for training end, and those for validation */
+  } * survey;           /* on the heap; NULL: nobody has asked */
+  uint64_t total, key;  /* samples of the whole set */
+  uint64_t ends[2];     /* of a set with splits of its own: where those for training end, and those for validation */
   int own_splits;
   int64_t classes;
   char *class_names; /* one a line, without a last line break; NULL: they have none. On the heap */
   int gives;         /* RD_MASK, RD_LABEL */
   int h, w;
+  rd_map map;            /* of target map */
   im_keep keep;          /* how images keep what files hold; grey bytes: of one channel */
   int keeps, first_type; /* keeps: im_keep_is_on; first_type: of the first file's numbers */
   rd_range *ranges;      /* [keep.channels], where it keeps, once somebody has asked, or with check; on the heap */
@@ -163,7 +175,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[4096], splits[64];
-  sp_attr attrs[16];
+  sp_attr attrs[17];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

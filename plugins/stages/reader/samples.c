@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "contents.h"
+#include "maps.h"
 #include "masks.h"
 #include "numbers.h"
 
@@ -181,13 +182,18 @@ static int odd_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int
                      : "");
 }
 
-static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, uint8_t *out) {
+static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, int ih, void *out) {
   int mw, mh, way = iw ? w->decoder.orientation : 1, turned = self->p->orient && way >= 5;
-  int rc = rd_load_mask(self, w, &s->mask, &mw, &mh);
+  int of_maps = self->p->target == RD_TARGET_MAP;
+  int rc = of_maps ? rd_load_map(self, w, &s->mask, &mw, &mh) : rd_load_mask(self, w, &s->mask, &mw, &mh);
   if (rc) return rc;
   rd_remark_damage(self, w, &s->mask);
   if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   remark_turn(self, w, s, way, iw, ih);
+  if (of_maps) {
+    im_fit_values(&self->p->fit, w->image.p, mw, mh, out, self->w, self->h);
+    return SP_OK;
+  }
   if ((rc = rd_check_labels(self, w, &s->mask, mw, mh))) return rc;
   if (self->tally)
     rd_tally_mask(&self->tally[rd_part_of(self, (uint64_t)(s - self->table->samples))], w->mask.p,

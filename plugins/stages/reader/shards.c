@@ -14,6 +14,7 @@
 #include "../../kits/tar/tar.h"
 #include "class_file.h"
 #include "shard_names.h"
+#include "maps.h"
 #include "table.h"
 #include "words.h"
 
@@ -91,11 +92,15 @@ typedef struct shard {
 
 static int kind_of(const rd_params *p, const char *ending) {
   static const char *const masks[] = {".seg.png", ".mask.png"};
+  static const char *const maps[] = {".depth.png", ".depth.tif", ".depth.tiff", ".depth.npy", ".map.png",
+                                     ".map.tif",   ".map.tiff",  ".map.npy",    ".npy"};
   /* Else an array beside a picture is another matter. */
   int numbers = p->keep.as != IM_AS_UINT8 || p->keep.channels > 3;
   if (p->target == RD_TARGET_CLASS && !strcasecmp(ending, ".cls")) return LABEL;
   for (size_t i = 0; i < 2; i++)
     if (!strcasecmp(ending, masks[i])) return p->target == RD_TARGET_MASK ? MASK : OTHER;
+  for (size_t i = 0; p->target == RD_TARGET_MAP && i < sizeof maps / sizeof *maps; i++)
+    if (!strcasecmp(ending, maps[i])) return MASK;
   if (strrchr(ending, '.') != ending) return OTHER;
   return rd_is_picture(ending) || (numbers && rd_is_array(ending)) ? IMAGE : OTHER;
 }
@@ -202,7 +207,9 @@ static int twice(const shard *s, const member *a, const member *b) {
 
 static int lacks(const shard *s, const member *image) {
   int n = (int)key_length(image->name);
-  const char *want = s->l->p->target == RD_TARGET_CLASS ? ".cls" : ".seg.png or .mask.png";
+  const char *want = s->l->p->target == RD_TARGET_CLASS ? ".cls"
+                     : s->l->p->target == RD_TARGET_MAP ? ".depth.png, .npy or .map.tif"
+                                                        : ".seg.png or .mask.png";
   return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s", s->path, image->name,
                                s->l->p->target == RD_TARGET_CLASS ? "label" : "mask", n, image->name, want);
 }
@@ -358,7 +365,9 @@ static int shards_list(rd_listing *l) {
   if (!rc && !l->t->n)
     rc = l->ctx->host->fail(
         l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s", l->p->path,
-        by_class ? "KEY.cls, a number or the name of a class" : "KEY.seg.png or KEY.mask.png",
+        by_class                        ? "KEY.cls, a number or the name of a class"
+        : l->p->target == RD_TARGET_MAP ? "KEY.depth.png, KEY.npy or KEY.map.tif"
+                                        : "KEY.seg.png or KEY.mask.png",
         first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: " : "",
         first_dotted(l->t) ? first_dotted(l->t) : "");
   if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
@@ -369,6 +378,7 @@ static int shards_list(rd_listing *l) {
 
 static int shards_settle(sp_ctx *ctx, rd_self *self) {
   char home[4096];
+  if (self->p->target == RD_TARGET_MAP) return rd_settle_maps(ctx, self);
   rd_shards_home(self->p->path, home);
   return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
 }

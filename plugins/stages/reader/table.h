@@ -64,10 +64,10 @@ typedef struct rd_left {
   size_t empty, junk;            /* folders of classes without a picture; hidden entries, and what systems leave */
   char file[256], folder[256];   /* the first of them, bytewise */
   char bare[256], hidden[256];   /* of `empty`, of `junk` */
-  size_t dotted, alone;          /* members of shards: whose keys have a dot in them; labels and masks without an image */
-  char key[256], single[256];    /* of `dotted`, of `alone` */
-  size_t unread[WHAT_FORMATS];   /* pictures of formats that are not read */
-  char odd[WHAT_FORMATS][128];   /* the first of each */
+  size_t dotted, alone;        /* members of shards: whose keys have a dot in them; labels and masks without an image */
+  char key[256], single[256];  /* of `dotted`, of `alone` */
+  size_t unread[WHAT_FORMATS]; /* pictures of formats that are not read */
+  char odd[WHAT_FORMATS][128]; /* the first of each */
 } rd_left;
 
 /* What a listing has read: while it is as it was, the listing holds. */
@@ -112,15 +112,15 @@ typedef struct rd_listing {
   const rd_params *p;
   rd_table *t;
   rd_part parts[2];
-  char within[1024];   /* the folder below p->path that the data lies in: "", or such as "dataset/" */
-  char rels[2][2048];  /* what parts[k].rel may point to */
-  char notes[4096];    /* for t->notes */
+  char within[1024];  /* the folder below p->path that the data lies in: "", or such as "dataset/" */
+  char rels[2][2048]; /* what parts[k].rel may point to */
+  char notes[4096];   /* for t->notes */
 } rd_listing;
 
 enum { RD_TARGET_ANY = -1 };
 enum {
   RD_IN_SPLITS = 1, /* train/ and val/ in a folder may each have the layout */
-  RD_KEPT = 2, /* list() stamps all folders and lists that it reads, so the table may be shared and kept as a file */
+  RD_KEPT = 2,  /* list() stamps all folders and lists that it reads, so the table may be shared and kept as a file */
   RD_WITHIN = 4 /* list() reads base/within: the data may lie in a folder that is the only one in `path` */
 };
 /* A layout. like() says whether a folder looks like it; list() fills the table or fails; settle() sets the reader's
@@ -133,8 +133,8 @@ typedef struct rd_lister {
   int (*settle)(sp_ctx *ctx, rd_self *self);
   unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
-extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_masks, rd_csv_numbers, rd_files, rd_pairs,
-    rd_shards, rd_voc;
+extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_masks, rd_csv_numbers, rd_files,
+    rd_map_pairs, rd_pairs, rd_shards, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
@@ -242,9 +242,9 @@ int rd_find_repeats(rd_listing *l, int (*seen)(void *arg, size_t earlier, size_t
 int rd_note_repeats(rd_listing *l);
 
 /* ---- csv.c ---- */
-int rd_is_csv(const char *path); /* a file, by its ending */
+int rd_is_csv(const char *path);  /* a file, by its ending */
 int rd_has_csv(const char *path); /* ... or a folder with one such file */
-int rd_stamp_csv(rd_listing *l); /* the one in `path`: what its first line says decides on the layout */
+int rd_stamp_csv(rd_listing *l);  /* the one in `path`: what its first line says decides on the layout */
 
 /* ---- folders.c ---- */
 /* DT_DIR, DT_REG or, for all else, DT_UNKNOWN; links are followed. -1: errno says why not. */

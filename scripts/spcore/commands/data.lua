@@ -16,7 +16,7 @@ local taken = { "orient", "workers", "plugin", "set", "debug" }
 for _, name in ipairs(options.reading) do taken[#taken + 1] = name end
 
 local opt = sp.args({
-  target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class", "labels", "numbers" },
+  target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class", "labels", "numbers", "map" },
     sets = "reader.target" },
   val = { "", "another folder of that layout, which holds the samples for validation", sets = "reader.val_path" },
   classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0, sets = "reader.classes" },
@@ -130,6 +130,19 @@ local function numbers_of(data)
   return t
 end
 
+-- Of maps: what values they have; ends where one of them cannot be read.
+local function map_of(data)
+  local text = data:item("map", 0)
+  if text:find "^! " then sp.fail(words.cures(text:sub(3))) end
+  local t, at = {}, 0
+  for word in text:gmatch "%S+" do
+    at = at + 1
+    t[({ "maps", "of", "pixels", "without", "least", "median", "most" })[at]] = tonumber(word)
+  end
+  t.without = t.pixels > 0 and t.without / t.pixels or 0
+  return t
+end
+
 -- What readers have to say is said once; that of what is left out is part of the answer.
 local function about(target)
   local out = { path = words.bare(dir), target = target, samples = {}, counts = {}, figures = {} }
@@ -143,6 +156,7 @@ local function about(target)
     out.samples[split] = data.length
     out.counts[split] = data.counts ~= "" and integers(data.counts) or nil
     seen = survey.headers(data, seen)
+    if split == "train" and target == "map" then out.map = map_of(data) end
     if split == "train" then out.numbers = not opt.check and data.length > 0 and numbers_of(data) or nil end
     out.figures[split] = figures_of(data, target)
     core.log_level "error"
@@ -168,7 +182,7 @@ end
 local function check_all(t)
   local g <close>, data = open("all", t.target, { check = true })
   local read = { data.origin, raw = true }
-  if t.target == "mask" then read[2] = data.mask end
+  if t.target == "mask" or t.target == "map" then read[2] = data.mask end
   g:results(read)
   local sizes, wrong = {}, sp.json.list {}
   local bar <close> = sys.isatty "stdout" and sp.progress { total = t.samples.train + t.samples.val, unit = "sample" } or nil
@@ -235,7 +249,7 @@ local function by_class(t, values, fmt)
   return table.concat(out, ", ")
 end
 
-local COUNTED <const> = { mask = "classes", class = "classes", labels = "labels", numbers = "numbers" }
+local COUNTED <const> = { mask = "classes", class = "classes", labels = "labels", numbers = "numbers", map = "number for each pixel" }
 
 local function put(text)
   sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 4) or text)
@@ -296,6 +310,11 @@ local function tell(t)
   if t.left_out ~= "" then put("  left out: " .. t.left_out) end
   for _, line in ipairs(t.sizes and survey.lines(t.sizes) or {}) do put("  " .. line) end
   for _, line in ipairs(survey.type_lines(t.types, opt)) do put("  " .. line) end
+  if t.map then
+    put(("  values: least %.6g, median %.6g, largest %.6g in %d of %d maps; %.1f %% of the pixels have none"):format(t.map.least,
+      t.map.median, t.map.most, t.map.maps, t.map.of, 100 * t.map.without))
+    if t.map.least == t.map.most then put "  all values are one: nothing can be learned from them" end
+  end
   if t.numbers then put_numbers(t.numbers) end
   if t.check then put_check(t, t.check) end
   if t.sheet then

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+# needs: onednn images jansson libarchive
+# needs no torch
+"""Maps: a number for each pixel, such as a depth, of PNG, TIFF and .npy."""
+import io
+import os
+import sys
+import tarfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from formats import npy, png16, tiff
+from kit import case, main
+
+SIDE, N = 12, 5
+
+
+def depths(dtype, low, high, zeros=0):
+    """N maps with numbers from low to high, and `zeros` of 0 in each."""
+    a = np.linspace(low, high, N * SIDE * SIDE).reshape(N, SIDE, SIDE).astype(dtype)
+    a.reshape(N, -1)[:, :zeros] = 0
+    return a
+
+
+def fill(c, maps, ending, folder="depth", images="images"):
+    """All of them train; the first one validates."""
+    for k, data in enumerate(maps):
+        for part in ("train",) if k else ("train", "val"):
+            c.image(f"d/{part}/{images}/{k}.png", SIDE, SIDE)
+            c.write(f"d/{part}/{folder}/{k}.{ending}", data)
+
+
+def reads(name, doc, a, how, ending, more="", scale=1.0, offset=0.0, nodata=None, low=-np.inf, high=np.inf, folder="depth"):
+    """Least, median and largest value, and the share without one, are NumPy's."""
+    def f(c):
+        fill(c, [how(m) for m in a], ending, folder)
+        got = c.json(f"data d --target map {more}")["map"]
+        v = a.astype(np.float64)
+        good = np.isfinite(v) & (v != nodata if nodata is not None else True)
+        v = (v * scale + offset).astype(np.float32)
+        good &= (v >= low) & (v <= high)
+        assert got["maps"] == N and got["pixels"] == v.size, got
+        assert np.isclose(got["without"], 1 - good.mean()), (got, good.mean())
+        assert np.float32(got["least"]) == v[good].min() and np.float32(got["most"]) == v[good].max(), (got, v[good].min(), v[good].max())
+        assert np.float32(got["median"]) == np.sort(v[good])[good.sum() // 2], got
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+KITTI = depths(np.uint16, 300, 20000, 9)
+HEIGHTS = depths(np.float32, -5.5, 210.25)
+HOLES = HEIGHTS.copy()
+HOLES[:, 3, 4:9] = np.nan
+HOLES[:, 5, 1] = np.inf
+FLAGGED = HEIGHTS.copy()
+FLAGGED[:, 2, 2:6] = -9999
+KITTI_ARGS = "--map-scale 1/256 --map-nodata 0"
+reads("kitti", "16 bits, /256, 0 is no value", KITTI, png16, "png", KITTI_ARGS, 1 / 256, nodata=0)
+reads("nyu", "16 bits in millimetres", KITTI, png16, "png", "--map-scale 0.001 --map-nodata 0", 0.001, nodata=0)
+reads("disparity_zero", "a 0 that is a value", KITTI, png16, "png", "--map-nodata none", folder="disparity")
+reads("offset", "scale and offset", KITTI, png16, "png", "--map-scale 0.01 --map-offset -100 --map-nodata 0", 0.01, -100.0, 0)
+reads("ranged", "values outside of the range", KITTI, png16, "png", KITTI_ARGS + " --map-range 2,60", 1 / 256, nodata=0, low=2, high=60)
+reads("npy_float", "float32, below 0 as well", HEIGHTS, npy, "npy", folder="heights")
+reads("npy_half", "float16", depths(np.float16, 0.5, 80), npy, "npy")
+reads("npy_double", "float64, big-endian", depths(np.float64, 0.5, 80), lambda a: npy(a.astype(">f8")), "npy")
+reads("npy_int", "int32 in millimetres", depths(np.int32, 1, 90000), npy, "npy", "--map-scale 0.001", 0.001)
+reads("npy_one_channel", "H x W x 1", HEIGHTS, lambda a: npy(a[..., None]), "npy")
+reads("npy_holes", "NaN and infinity have no value", HOLES, npy, "npy")
+reads("tiff_float", "TIFF of float32", HEIGHTS, lambda a: tiff(a[..., None]), "tif", folder="dsm")
+reads("tiff_16", "TIFF of 16 bits", KITTI, lambda a: tiff(a[..., None]), "tif", KITTI_ARGS, 1 / 256, nodata=0)
+reads("tiff_tag", "GDAL's tag says what has no value", FLAGGED, lambda a: tiff(a[..., None], nodata="-9999"), "tif", nodata=-9999)
+reads("named_number", "a number that is given", FLAGGED, npy, "npy", "--map-nodata -9999", nodata=-9999)
+reads("in_masks", "maps in a folder masks/", HEIGHTS, npy, "npy", folder="masks")
+
+
+@case
+def zero_asks(c):
+    "0 may be a value, or say that there is none"
+    fill(c, [png16(a) for a in KITTI], "png")
+    c.cures("data d --target map", "has 9 pixels of 0", "--map-nodata 0")
+    c.cures("data d --target map", "has 9 pixels of 0", "--map-nodata none")
+
+
+@case
+def is_coloured(c):
+    "a colour picture of a map"
+    for k in range(N):
+        c.image(f"d/images/{k}.png", SIDE, SIDE)
+        c.image(f"d/depth/{k}.png", SIDE, SIDE)
+    c.run("data d --target map", 1, says=["d/depth/", "has 3 numbers a pixel", "colours show a map to people", ".npy"])
+
+
+@case
+def is_8_bits(c):
+    "a map of 8 bits is read, and it is said"
+    fill(c, [npy(a) for a in depths(np.uint8, 1, 255)], "npy")
+    c.run("data d --target map --check", 0, says=["8 bits a pixel", "256 values at most"])
+
+
+@case
+def is_empty(c):
+    "no pixel has a value"
+    fill(c, [png16(a * 0) for a in KITTI], "png")
+    c.run("data d --target map --map-nodata 0 --check", 0, says=["has no value at all", "100.0 % of the pixels have none"])
+
+
+@case
+def outside(c):
+    "values outside of the range are said"
+    fill(c, [png16(a) for a in KITTI], "png")
+    c.run(f"data d --target map {KITTI_ARGS} --map-range 2,60 --check", 0, says=["outside of map_range", "they do not count"])
+
+
+@case
+def another_size(c):
+    "a map of another size than its image"
+    fill(c, [npy(a[:-1]) for a in HEIGHTS], "npy")
+    c.run("data d --target map --check", 1, says=["12 x 12 pixels", "12 x 11", "they must be equal"])
+
+
+@case
+def in_parts(c):
+    "train/ and val/ with images/ and depth/"
+    for part in "train", "val":
+        for k in range(2):
+            c.image(f"d/{part}/images/{k}.png", SIDE, SIDE)
+            c.write(f"d/{part}/depth/{k}.npy", npy(HEIGHTS[k]))
+    assert c.json("data d --target map")["samples"] == {"train": 2, "val": 2}
+
+
+@case
+def depth_beside_masks(c):
+    "both are there: each target takes its own"
+    fill(c, [npy(a) for a in HEIGHTS], "npy")
+    for part, n in ("train", N), ("val", 1):
+        for k in range(n):
+            c.image(f"d/{part}/masks/{k}.png", c.labels(SIDE, SIDE, 2))
+    c.write("d/classes.txt", "a\nb\n")
+    assert c.json("data d --target map")["map"]["most"] == HEIGHTS.max()
+    assert c.json("data d --target mask")["classes"] == 2
+
+
+@case
+def shards(c):
+    "KEY.depth.png, KEY.npy in WebDataset shards"
+    for ending, how, more in ("depth.png", png16, KITTI_ARGS), ("npy", npy, "--map-nodata 0"):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            for k, a in enumerate(KITTI):
+                c.image("one.png", SIDE, SIDE)
+                for name, data in (f"{k}.png", open(c.path("one.png"), "rb").read()), (f"{k}.{ending}", how(a)):
+                    info = tarfile.TarInfo(name)
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        c.write("d.tar", out.getvalue())
+        assert c.json(f"data d.tar --target map {more}")["map"]["of"] == N - 1
+
+
+@case
+def parameters(c):
+    "what is no scale, range or number is said"
+    fill(c, [npy(a) for a in HEIGHTS], "npy")
+    c.run("data d --target map --map-scale 1/0", 1, says='map_scale = "1/0"')
+    c.run("data d --target map --map-scale x", 1, says='map_scale = "x"')
+    c.run("data d --target map --map-range 5,1", 1, says='map_range = "5,1"')
+    c.run("data d --target map --map-nodata zero", 1, says='map_nodata = "zero"')
+    c.run("data d --target class --map-scale 2", 1, says="map_scale goes with target")
+    c.run("data d --target map --classes 3", 1, says="no classes")
+
+
+if __name__ == "__main__":
+    main()
