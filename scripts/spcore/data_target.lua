@@ -90,6 +90,16 @@ local data_target = {}
 -- A .csv file, or a folder with one: its reader says what it is for.
 function data_target.has_table(path) return the_one(path, is_dir(path) and is_csv or is_table) ~= nil end
 
+-- A folder of maps beside images/, in the folder itself or in that of a part.
+function data_target.has_maps(path)
+  for _, part in ipairs { path, path .. "/train", path .. "/training" } do
+    for _, name in ipairs { "depth", "depths", "maps", "disparity", "heights", "dem" } do
+      if is_dir(part .. "/images") and is_dir(part .. "/" .. name) then return true end
+    end
+  end
+  return false
+end
+
 -- data_target(path) -> "mask", "class" (of a .csv file perhaps labels or numbers, as its reader then says), or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
 -- that would do for both is for masks.
 local function find(path)

@@ -78,6 +78,7 @@ end
 
 -- What an output is, by the loss that judges it. One that is not known judges classes.
 local function kind_of(loss, shape)
+  if loss == "mse" and #shape == 4 and shape[2] == 1 then return "map" end
   if loss == "mse" or #shape ~= 2 and #shape ~= 4 then return "numbers" end
   if loss == "bce" then return #shape == 2 and "labels" or "numbers" end
   return #shape == 4 and "mask" or "class"

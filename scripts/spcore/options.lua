@@ -79,15 +79,15 @@ options.common = {
     more = "Which class each value of the masks is, such as _0=bg,255=fg_, with ranges (_0-127=bg_), colours (_#ff0000=fg_), and "
       .. "_ignore_ for no label; _/1000_ in front divides values from 1000 on, which are class * 1000 + k. "
       .. "Without classes.txt it names the classes, in this order." },
-  map_scale = { "", "with --target map: what numbers of the files are multiplied by: 1/256, 0.001", default = "1", value = "NUMBER",
-    groups = "reading graph", sets = "reader.map_scale", more = "With *--target map*: what the numbers of the files are multiplied "
+  map_scale = { "", "of maps such as depth: what numbers of the files are multiplied by: 1/256, 0.001", default = "1", value = "NUMBER",
+    groups = "reading graph", sets = "reader.map_scale", more = "Of maps, such as depth: what the numbers of the files are multiplied "
       .. "by, such as _1/256_ (KITTI) or _0.001_ (millimetres to metres)." },
-  map_offset = { 0.0, "with --target map: added to that", groups = "reading graph", sets = "reader.map_offset" },
-  map_nodata = { "", "with --target map: the number in the files that says that a pixel has no value; none: each is one",
+  map_offset = { 0.0, "of maps: added to that", groups = "reading graph", sets = "reader.map_offset" },
+  map_nodata = { "", "of maps: the number in the files that says that a pixel has no value; none: each is one",
     default = "a 0 is an error that asks", value = "NUMBER|none", groups = "reading graph", sets = "reader.map_nodata",
-    more = "With *--target map*: the number in the files that says that a pixel has no value, such as _0_; _none_: every number "
+    more = "Of maps: the number in the files that says that a pixel has no value, such as _0_; _none_: every number "
       .. "is a value. NaN, infinite numbers and what the GDAL tag of a TIFF says have none in any case." },
-  map_range = { "", "with --target map: values outside do not count", default = "all count", value = "LO,HI", groups = "reading graph",
+  map_range = { "", "of maps: values outside do not count", default = "all count", value = "LO,HI", groups = "reading graph",
     sets = "reader.map_range" },
   columns = { "", "of a .csv file: which column is what: file=path,label=dx,split=fold", default = "by their names",
     groups = "reading graph", sets = "reader.columns", value = "ROLE=NAME,...",

@@ -74,7 +74,8 @@ function predict.run(opt)
 end
 
 -- Does settings.json describe a model that segments, or one that classifies?
-local function described(model, seg)
+local function described(model, seg, map)
+  if (model.target == "map") ~= (map == true) then return false end
   local known = type(model.backbone) == "table"
   if math.type(model.size) ~= "integer" or not (known or type(model.encoder) == "table") then return false end
   if seg and not known then return type(model.decoder) == "table" end
@@ -105,17 +106,20 @@ function predict.args(script, spec, doc)
   if #opt.rest == 0 then args.usage "no image is given" end
   to_folder(opt, script)
   local model, weights = predict.run(opt)
-  local seg = script == "train_seg.lua"
-  if described(model, seg) then
+  local seg, map = script ~= "train_cls.lua", script == "train_map.lua"
+  if described(model, seg, map) then
     if opt.output ~= "" then args.usage("--output: is for runs of other scripts; a run of %s has one (leave --output out)", script) end
     return opt, model, weights
   end
-  local own, other = seg and "predict_seg.lua" or "predict_cls.lua", seg and "train_cls.lua" or "train_seg.lua"
-  if described(model, not seg) then
-    args.usage("%s is a run of %s: spcore run %s --weights %s predicts it", opt.weights, other, seg and "predict_cls.lua" or "predict_seg.lua",
-      opt.weights)
+  local own = script:gsub("train", "predict")
+  for _, other in ipairs { "train_cls.lua", "train_seg.lua", "train_map.lua" } do
+    if described(model, other ~= "train_cls.lua", other == "train_map.lua") then
+      args.usage("%s is a run of %s: spcore run %s --weights %s predicts it", opt.weights, other, (other:gsub("train", "predict")),
+        opt.weights)
+    end
   end
-  model = rebuilt.find(opt.weights, seg and "mask" or "class", opt.output, own)
+  model = rebuilt.find(opt.weights, map and "map" or seg and "mask" or "class", opt.output, own)
+  if model and map then model.target, model.numbers = "map", { names = { "value" }, mean = { 0.0 }, std = { 1.0 } } end
   if not model then
     args.usage("%s/settings.json describes no model, and there is no network.json: it was made by a script without sp.run{} and "
       .. "g:train{}, or by an old version; run it again", opt.weights)

@@ -11,6 +11,7 @@ local rebuilt = {}
 
 local LABELS <const> = {
   mask = "a class for each pixel", class = "a class for each image", labels = "several labels for each image", numbers = "numbers",
+  map = "a number for each pixel",
 }
 
 local function name_of(out)
@@ -59,7 +60,7 @@ end
 
 -- What to type where an output is the other script's.
 function rebuilt.other(kind, is, run, before)
-  local other = kind == "mask" and is == "class" and "predict_cls.lua" or kind == "class" and is == "mask" and "predict_seg.lua"
+  local other = kind ~= is and ({ class = "predict_cls.lua", mask = "predict_seg.lua", map = "predict_map.lua" })[is]
   if not other then return "" end
   return ("%sspcore run %s --weights %s predicts it"):format(before or "", other, run)
 end

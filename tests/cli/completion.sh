@@ -41,7 +41,7 @@ try '--help --version bench check *schedule*' ''
 try 'schedule strategies' s
 try 'bench' help b
 try 'a folder a script.lua *branches.lua*mine.lua*train_seg.lua' run ''
-try 'train_cls.lua train_seg.lua' run train
+try 'train_cls.lua train_map.lua train_seg.lua' run train
 try 'mine.lua' run mi
 try 'mine.lua' run --debug mi
 try '--label-smoothing --levels --limit --log-every --loss --lr' run train_seg.lua --l
@@ -51,7 +51,7 @@ try 'cross_entropy dice focal' run train_seg.lua --batch = 4 --loss =
 try '--loss=focal' run train_seg.lua --loss=f
 try 'pipelined' run train_seg.lua --strategy pi
 try 'serialized,pipelined' bench train_seg.lua --strategy serialized,pi
-try '--steps --strategy' bench train_seg.lua --st
+try '--std --steps --strategy' bench train_seg.lua --st
 try '--dot' schedule --d
 try '' schedule --dot train_seg.lua --dot
 try '--fast' run 'a script.lua' --fa
@@ -90,7 +90,7 @@ function try {
   [[ $got == ${~wanted} ]] || { print -r -- "zsh: spcore $*: got '$got', wanted '$wanted'"; failed=1 }
 }
 try 'strategies schedule' s
-try 'files -g [*].lua train_cls.lua train_seg.lua' run train
+try 'files -g [*].lua train_cls.lua train_map.lua train_seg.lua' run train
 try 'files -g [*].lua' run mine
 try 'cross_entropy dice focal' run train_seg.lua --loss ''
 try 'focal' run train_seg.lua --loss=f

@@ -142,6 +142,19 @@ def depth_beside_masks(c):
 
 
 @case
+def no_classes(c):
+    "images/ and depth/ are no classes, and `spcore data` finds the target"
+    for k in range(N):
+        c.image(f"d/images/{k}.png", SIDE, SIDE)
+        c.image(f"d/depth/{k}.jpg", SIDE, SIDE)
+    c.cures("data d --target class", "images and maps of numbers by their names", "--folders classes")
+    for k in range(N):
+        os.remove(c.path(f"d/depth/{k}.jpg"))
+        c.write(f"d/depth/{k}.npy", npy(HEIGHTS[k]))
+    assert c.json("data d")["target"] == "map"
+
+
+@case
 def shards(c):
     "KEY.depth.png, KEY.npy in WebDataset shards"
     for ending, how, more in ("depth.png", png16, KITTI_ARGS), ("npy", npy, "--map-nodata 0"):

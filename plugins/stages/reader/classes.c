@@ -314,6 +314,7 @@ typedef struct survey {
   const char *kind[3];           /* RD_IMAGES, RD_MASKS, of no part */
   const char *divided[RD_PARTS]; /* parts that hold folders with pictures */
   const char *flat[RD_PARTS];    /* parts that hold pictures themselves */
+  const char *maps;              /* called as maps of numbers are */
   const char *other;             /* the first with pictures and another name */
 } survey;
 
@@ -326,6 +327,7 @@ static void look_at(survey *s, const char *dir, const char *name) {
     else if (rd_has_picture(path, 0)) s->flat[n.part] = name;
   }
   s->kind[n.kind] = name;
+  if (rd_read_map_folder_name(name).kind == RD_MASKS) s->maps = name;
   if (n.part) return;
   if (!s->other && rd_has_picture(path, MAX_DEPTH)) s->other = name;
 }
@@ -339,6 +341,14 @@ static int mixed_up(sp_ctx *ctx, const char *dir, const char *images, const char
                          dir, images, masks);
 }
 
+static int mixed_maps(sp_ctx *ctx, const char *dir, const char *images, const char *maps) {
+  return ctx->host->fail(ctx, SP_E_INVALID,
+                         "%s holds %s/ and %s/, which are images and maps of numbers by their names, for target = \"map\" "
+                         "(train_map.lua); target = \"class\" wants one subfolder for each class: if these two are "
+                         "classes, give `folders = \"classes\"`",
+                         dir, images, maps);
+}
+
 static const char *first(const char *const *names) {
   for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
     if (names[k]) return names[k];
@@ -349,6 +359,7 @@ static const char *first(const char *const *names) {
 static int check_readings(sp_ctx *ctx, const rd_params *p, const char *dir, const survey *s) {
   const char *divided = first(s->divided), *flat = first(s->flat);
   if (s->kind[RD_IMAGES] && s->kind[RD_MASKS]) return mixed_up(ctx, dir, s->kind[RD_IMAGES], s->kind[RD_MASKS]);
+  if (s->kind[RD_IMAGES] && s->maps) return mixed_maps(ctx, dir, s->kind[RD_IMAGES], s->maps);
   if (flat && s->kind[RD_MASKS]) return mixed_up(ctx, dir, flat, s->kind[RD_MASKS]); /* train/ beside trainannot/ */
   if (p->folders == RD_FOLDERS_PARTS) return SP_OK;
   const char *part = divided ? divided : flat;

@@ -51,7 +51,7 @@ static const char *const rd_decimals[] = {"auto", "point", "comma", NULL};
                     "files that are listed twice: ask: a notice, with two labels an error; once: the first "          \
                     "counts; keep: each does"),                                                                       \
       RD_CSV_CHOICE("decimal", decimal, rd_decimals, "what is in front of the fraction of numbers"),                  \
-      RD_CSV_FLOATS("mean", mean, -1e30, "with target numbers: taken off each column, before std divides it"),        \
-      RD_CSV_FLOATS("std", std, 1e-30, "with target numbers: divides each column")
+      RD_CSV_FLOATS("mean", mean, -1e30, "with target numbers or map: taken off each column, or all values, before std divides it"),        \
+      RD_CSV_FLOATS("std", std, 1e-30, "with target numbers or map: divides each column, or all values")
 
 #endif

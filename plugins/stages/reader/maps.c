@@ -85,6 +85,8 @@ int rd_settle_maps(sp_ctx *ctx, rd_self *self) {
                            "classes = %" PRId64 ", but target = \"map\" has a number for each pixel and no classes; "
                            "leave classes out",
                            self->p->classes);
+  if (self->p->csv.mean.n > 1 || self->p->csv.std.n > 1)
+    return ctx->host->fail(ctx, SP_E_INVALID, "a map has one number a pixel: mean and std are one each");
   self->classes = 1;
   return SP_OK;
 }
@@ -168,10 +170,17 @@ int rd_load_map(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh
   return SP_OK;
 }
 
+void rd_scale_map(const rd_self *self, float *v, size_t n) {
+  const rd_csv_params *p = &self->p->csv;
+  if (!p->mean.n && !p->std.n) return;
+  double mean = p->mean.n ? p->mean.v[0] : 0, std = p->std.n ? p->std.v[0] : 1;
+  for (size_t i = 0; i < n; i++) v[i] = (float)(((double)v[i] - mean) / std);
+}
+
 /* ---- what values there are ---- */
 typedef struct about {
   uint64_t maps, pixels, without;
-  double least, most;
+  double least, most, sum, squares;
   float *some;
   size_t n;
 } about;
@@ -187,6 +196,8 @@ static void add(about *a, const float *v, size_t n) {
     }
     a->least = v[i] < a->least ? v[i] : a->least;
     a->most = v[i] > a->most ? v[i] : a->most;
+    a->sum += v[i];
+    a->squares += (double)v[i] * v[i];
     if (i % by == 0) a->some[a->n++] = v[i];
   }
 }
@@ -220,9 +231,11 @@ int rd_map_item(const void *arg, uint64_t i, char *to, size_t size) {
     if (look(self, w, &a)) snprintf(words, sizeof words, "! %.*s", (int)sizeof words - 3, w->why);
     else {
       qsort(a.some, a.n, sizeof *a.some, by_value);
-      snprintf(words, sizeof words, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.9g %.9g %.9g", a.maps,
+      double n = (double)(a.pixels - a.without), mean = n > 0 ? a.sum / n : 0,
+             square = n > 0 ? a.squares / n - mean * mean : 0;
+      snprintf(words, sizeof words, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.9g %.9g %.9g %.9g %.9g", a.maps,
                self->length, a.pixels, a.without, a.n ? a.least : 0, a.n ? (double)a.some[a.n / 2] : 0,
-               a.n ? a.most : 0);
+               a.n ? a.most : 0, mean, square > 0 ? sqrt(square) : 0);
     }
     im_decoder_free(&w->decoder);
     im_buf_free(&w->image);

@@ -191,6 +191,7 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   if (iw && (iw != mw || ih != mh)) return odd_mask(self, w, s, iw, ih, mw, mh, turned);
   remark_turn(self, w, s, way, iw, ih);
   if (of_maps) {
+    rd_scale_map(self, w->image.p, (size_t)mw * (size_t)mh);
     im_fit_values(&self->p->fit, w->image.p, mw, mh, out, self->w, self->h);
     return SP_OK;
   }

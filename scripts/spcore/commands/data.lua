@@ -80,6 +80,8 @@ end
 local function find_target()
   if opt.target ~= "auto" then return opt.target end
   local named = data_target(dir)
+  local of_maps = opt.map_scale ~= "" or opt.map_nodata ~= "" or opt.map_range ~= "" or opt.map_offset ~= 0
+  if of_maps or named ~= "mask" and data_target.has_maps(dir) then return "map" end
   core.log_level "error"
   local first = named or "mask"
   local target, ok, why = follow(first)
@@ -137,7 +139,7 @@ local function map_of(data)
   local t, at = {}, 0
   for word in text:gmatch "%S+" do
     at = at + 1
-    t[({ "maps", "of", "pixels", "without", "least", "median", "most" })[at]] = tonumber(word)
+    t[({ "maps", "of", "pixels", "without", "least", "median", "most", "mean", "deviation" })[at]] = tonumber(word)
   end
   t.without = t.pixels > 0 and t.without / t.pixels or 0
   return t
@@ -311,8 +313,8 @@ local function tell(t)
   for _, line in ipairs(t.sizes and survey.lines(t.sizes) or {}) do put("  " .. line) end
   for _, line in ipairs(survey.type_lines(t.types, opt)) do put("  " .. line) end
   if t.map then
-    put(("  values: least %.6g, median %.6g, largest %.6g in %d of %d maps; %.1f %% of the pixels have none"):format(t.map.least,
-      t.map.median, t.map.most, t.map.maps, t.map.of, 100 * t.map.without))
+    put(("  values: least %.6g, median %.6g, largest %.6g, mean %.6g, deviation %.6g in %d of %d maps; %.1f %% of the pixels have none"):format(t.map.least,
+      t.map.median, t.map.most, t.map.mean, t.map.deviation, t.map.maps, t.map.of, 100 * t.map.without))
     if t.map.least == t.map.most then put "  all values are one: nothing can be learned from them" end
   end
   if t.numbers then put_numbers(t.numbers) end

@@ -1,0 +1,140 @@
+-- SPDX-License-Identifier: MIT
+-- Trains a network that gives each pixel a number, such as a depth: a small U-Net from scratch, or a head behind a known backbone.
+local sp = require "spcore"
+local backbone = require "spcore.backbone"
+local chain = require "spcore.chain"
+local data_defaults = require "spcore.data_defaults"
+local first_weights = (require "spcore.checkpoint").first_weights
+local measure = require "spcore.measure"
+local numbers = require "spcore.numbers"
+local options = require "spcore.options"
+local predict = require "spcore.predict"
+local progress = require "spcore.progress"
+local targets = require "spcore.targets"
+local words = require "spcore.words"
+
+local opt = sp.args({
+  data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/), or train/ and val/ of such; .tar", value = "DIR|FILE" },
+  val = { "", "folder with the images and maps for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
+  size = { -1, "pixels of a side", default = "64; with --backbone 256", min = 1, max = 4096 },
+  batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
+  steps = { 1000, "optimizer steps", min = 1 },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
+    instead_of = "steps" },
+  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone 1e-3", min = 0.0 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
+  cost = { "absolute", "what a difference costs", choices = { "absolute", "square", "huber" } },
+  standardize = { true, "values are learned less their mean, by their deviation in training; --no-standardize: as they are" },
+  width = { 8, "channels of the first layer", min = 1, max = 1024 },
+  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  train_encoder = { false, "with --backbone: train it as well" },
+  grey = { false, "images have one channel, their brightness" },
+  mean = numbers.options.mean,
+  std = numbers.options.std,
+  backbone = backbone.options.backbone,
+  weights = backbone.options.weights,
+  variant = backbone.options.variant,
+  model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
+  output_stride = {
+    0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
+    min = 1, max = 32,
+  },
+  augment = { "none", "FILE.lua: a chain of what is done to training images and maps, such as the shipped chains/seg.lua",
+    value = "none|FILE.lua" },
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
+  metrics = measure.option,
+}, { doc = "Trains a network that gives each pixel a number, such as a depth.", without = { "by_hand" }, checkpoints = true })
+
+if opt.data == "" then sp.usage "--data DIR is missing: a folder with images/ and depth/" end
+local place, chain_file = chain.option(opt.augment)
+if not chain_file and place ~= "none" then
+  sp.usage("--augment %s: maps have no augmentation of their own; name a chain, such as --augment chains/seg.lua", opt.augment)
+end
+backbone.check(opt, {
+  only = { weights = "", variant = "", model = "unet", output_stride = 0, train_encoder = false }, no = { width = 8, levels = 3 },
+  frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
+})
+if backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
+  sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
+end
+numbers.check(opt)
+local known = opt.backbone ~= "" and backbone.describe(opt, opt.model) or nil
+local size, steps = opt.size > 0 and opt.size or known and 256 or 64, opt.steps
+local lr, halved = opt.lr >= 0 and opt.lr or known and 1e-3 or 6e-3, 1 << opt.levels
+if not known and size % halved ~= 0 then
+  sp.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
+    math.max(halved, size // halved * halved))
+end
+opt.size, opt.lr = size, lr -- what settings.json tells
+
+-- What the values of the training part are: { names =, mean =, std = }, by which both parts are standardised.
+local function scale_of(open)
+  local g <close> = sp.graph(options.reading_of(opt, { device = "cpu" }))
+  local text = open(g):item("map", 0)
+  if text:find "^! " then sp.fail(words.cures(text:sub(3))) end
+  local v = {}
+  for word in text:gmatch "%S+" do v[#v + 1] = tonumber(word) end
+  local pixels, without, least, median, most, mean, std = table.unpack(v, 3)
+  if without == pixels then sp.fail(("%s: no pixel of its first %d maps has a value"):format(opt.data, v[1])) end
+  progress.print("values: least %.6g, median %.6g, largest %.6g in %d of %d maps; %.1f %% of the pixels have none", least, median, most,
+    v[1], v[2], 100 * without / pixels)
+  if not opt.standardize then mean, std = 0.0, 1.0 end
+  if not (std > 0) then std = 1.0 end -- one value throughout
+  return { names = { "value" }, mean = { tonumber(("%.6g"):format(mean)) }, std = { tonumber(("%.6g"):format(std)) } }
+end
+
+local function small(g, image, model)
+  model.encoder = { model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
+  model.decoder = { model = "unet", width = opt.width, convs = 1, classes = 1 }
+  model.scale = true
+  local enc = g.encoder {
+    model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = true }, model = "unet", width = opt.width,
+    levels = opt.levels, convs = 2, weights = first_weights(opt, ""),
+  }
+  return g.decoder { enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = 1 }.logits
+end
+
+local function behind_backbone(g, image, model)
+  model.backbone, model.head, model.classes = known, opt.model, 1
+  return backbone.segment(g, image, model, {
+    encoder = { frozen = not opt.train_encoder, weights = first_weights(opt, opt.weights) }, head = {},
+  })
+end
+
+local g <close> = sp.graph(opt)
+local model = { target = "map", size = size, read = known and backbone.reading_all(known) or nil }
+local function source(split, other)
+  local scale = model.numbers or {}
+  return (other or g).reader(predict.reading(model, {
+    path = opt.data, target = "map", split = split, batch = other and 1 or opt.batch, mean = scale.mean, std = scale.std,
+    default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
+  }))
+end
+model.numbers = scale_of(function(other) return source("train", other) end)
+numbers.plan(opt, model, function(other) return source("train", other) end, known)
+local data, val = source "train", source "val"
+if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (opt.batch * opt.shards)) end
+local image, map = data.image, data.mask
+local steps_of = chain_file and chain.read(chain_file, chain.seen(image, size, size * 7 // 8)) or nil
+if steps_of then
+  image, map = steps_of:add(g, image, map, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
+  steps_of:keeps(data.image, image)
+end
+local values = (known and behind_backbone or small)(g, image, model)
+measure.add(g, opt, { kind = "numbers", logits = values, targets = map, classes = 1 })
+g:train {
+  g.mse { values, map, cost = opt.cost, ignore_nan = true },
+  optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
+  lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
+}
+local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+opt.eval_every, opt.steps = every, steps
+if every < steps then g:evaluate { data = val, every = every } end
+local run <close> = sp.run {
+  graph = g, opt = opt, steps = steps, epochs = opt.epochs,
+  settings = { model = model, augmentation = steps_of and steps_of:settings() },
+}
+for step, m in g:steps(run:rest()) do run:step(step, m) end
+local eval = run:evaluate(val)
+run:finish(targets.verdict(model, eval) or run:verdict(eval))
