@@ -4,6 +4,7 @@
 local sp = require "spcore"
 local outputs = require "spcore.outputs"
 local predict = require "spcore.predict"
+local twos = require "spcore.twos"
 local windows = require "spcore.windows"
 
 local spec = {
@@ -28,7 +29,7 @@ end
 
 predict.check_folder(opt.out, { "masks", "overlays", "bad.txt", opt.probabilities ~= "none" and "probabilities" or nil })
 local dir <close> = outputs.place(opt, opt.out)
-local images = predict.images(opt, opt.out .. "/bad.txt", true)
+local images = predict.images(opt, opt.out .. "/bad.txt", true, model.fusion ~= nil)
 local g <close> = sp.graph(opt)
 if plan then
   images.next = windows.requests(plan, images.next, function()
@@ -37,7 +38,7 @@ if plan then
   images.batch = opt.batch -- of windows
 end
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
-local logits = predict.segment(g, data.image, model, weights)
+local logits = predict.segment(g, twos.images(data, model), model, weights)
 local names = predict.class_names(model, model.classes or model.decoder.classes)
 local read = model.read or {}
 local files = g.image_writer {
@@ -53,7 +54,7 @@ local done = predict.each(g, images, function(answer)
   local ask, size = answer.request, answer.size
   if answer.error then return out:add { file = ask.path, error = answer.error } end
   out:add {
-    file = ask.path, mask = ("masks/%s.png"):format(ask.name), height = size[1], width = size[2], pixels = answer.pixels,
+    file = ask.path, second = ask.second, mask = ("masks/%s.png"):format(ask.name), height = size[1], width = size[2], pixels = answer.pixels,
   }
 end)
 out:close()

@@ -8,6 +8,7 @@ local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
 local first_weights = (require "spcore.checkpoint").first_weights
+local twos = require "spcore.twos"
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -38,6 +39,7 @@ local opt = sp.args({
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
+  fusion = twos.option,
   grey = { false, "images have one channel, their brightness" },
   mean = numbers.options.mean,
   std = numbers.options.std,
@@ -93,7 +95,7 @@ local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
   patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
-  classes = { 0, "has ten classes" }, cache = { "off", "computes the encoder in each step" },
+  classes = { 0, "has ten classes" }, fusion = { "auto", "has images of its own" }, cache = { "off", "computes the encoder in each step" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
@@ -166,13 +168,17 @@ local function small_unet(g, image, model, classes)
   model.scale = true
   local weights = opt.encoder
   if weights == "" and not opt.train_encoder then weights = sp.shipped "shapes_encoder.safetensors" end
-  local enc = g.encoder {
-    model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = true },
-    model = "unet", width = opt.width, levels = opt.levels, convs = 2,
-    frozen = not opt.train_encoder, weights = first_weights(opt, weights), cache = opt.cache,
-  }
-  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
-  return g.decoder { features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = classes }.logits
+  local images = twos.floats(image, function(one)
+    return model.mean and numbers.normalize(g, one, model) or g.to_float { one, scale = true }
+  end)
+  local features, maps = twos.encode(g, images, model, function(one)
+    return g.encoder {
+      one, model = "unet", width = opt.width, levels = opt.levels, convs = 2, frozen = not opt.train_encoder,
+      weights = first_weights(opt, weights), cache = opt.cache,
+    }
+  end)
+  if opt.dropout > 0 then features = g.dropout { features, p = opt.dropout, maps = true } end
+  return g.decoder { features, skips = maps, model = "unet", width = opt.width, convs = 1, classes = classes }.logits
 end
 
 local function behind_backbone(g, image, model, classes)
@@ -196,14 +202,15 @@ local function train(g)
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil
-  local image, mask = data.image, data.mask
-  local steps_of = chain_file and chain.read(chain_file, chain.seen(image, size, size * 7 // 8)) or nil
+  twos.plan(opt, model, data, opt.train_encoder, not known and not opt.train_encoder and opt.encoder == "" and "the shipped encoder" or nil)
+  local image, mask = twos.images(data, model), data.mask
+  local steps_of = chain_file and chain.read(chain_file, chain.seen(data.image, size, size * 7 // 8)) or nil
   if steps_of then
     if place == "gpu" and g:device() == "cpu" then
       sp.fail(("--augment %s: the training runs on the cpu; take --device cuda, or leave gpu: out"):format(opt.augment))
     end
     image, mask = steps_of:add(g, image, mask, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
-    steps_of:keeps(data.image, image)
+    steps_of:keeps(data.image, model.fusion and image[1] or image)
   end
   local logits = (known and behind_backbone or small_unet)(g, image, model, data.classes)
   local loss = loss_of(g, logits, mask)
@@ -222,7 +229,10 @@ local function train(g)
 
   local function shown(other, file)
     local one = source("val", other)
-    return { data = one, image = one.image, mask = one.mask, logits = predict.segment(other, one.image, model, file) }
+    return {
+      data = one, image = one.image, second = model.fusion and one.second, mask = one.mask,
+      logits = predict.segment(other, twos.images(one, model), model, file),
+    }
   end
   local run <close> = sp.run {
     graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model, augmentation = steps_of and steps_of:settings() },

@@ -10,6 +10,7 @@ local json = require "spcore.json"
 local known_file = require "spcore.known_file"
 local models = require "spcore.models"
 local numbers = require "spcore.numbers"
+local twos = require "spcore.twos"
 local words = require "spcore.words"
 
 local backbone = {}
@@ -151,11 +152,13 @@ local function encode(g, image, model, how, pooled)
     list.head = left_out
   end
   if pooled then list = models.pooled(list) end
-  local x = numbers.normalize(g, image, model, about)
-  how.encoder.channels = image.shape[2] ~= 3 or nil
-  local enc = g.encoder(with({ x, layers = list }, how.encoder))
+  local images = twos.floats(image, function(one) return numbers.normalize(g, one, model, about) end)
+  local features, maps, x = twos.encode(g, images, model, function(one, n)
+    how.encoder.channels = n * (core.kind(image) and image or image[1]).shape[2] ~= 3 or nil
+    return g.encoder(with({ one, layers = list }, how.encoder))
+  end)
   local dropped = (how.dropout or 0) > 0
-  return dropped and g.dropout { enc.features, p = how.dropout, maps = true } or enc.features, enc.maps, x
+  return dropped and g.dropout { features, p = how.dropout, maps = true } or features, maps, x
 end
 
 -- Of the maps of a converted network those of a half to a sixteenth of the image's sides.

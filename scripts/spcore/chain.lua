@@ -161,11 +161,12 @@ local function check_fill(self, step, image)
   end
 end
 
--- Adds the steps to a graph, behind image and mask (nil: there is none). more: parameters that each step gets, such as on_cpu.
+-- Adds the steps to a graph, behind image (or a list of images, which get the same draws) and mask (nil: there is none). more: parameters that each step gets, such as on_cpu.
 -- -> image, mask, { { values =, caption = }, ... } of the steps that say what they drew
 function chain:add(g, image, mask, more)
   local drew = {}
-  local dtype = image.dtype
+  local both = not core.kind(image) and image or nil
+  local dtype = (both and both[1] or image).dtype
   for _, step in ipairs(self.steps) do
     local wanted = { image, masks = mask }
     for k, v in next, step.params do
@@ -177,7 +178,7 @@ function chain:add(g, image, mask, more)
     for k, v in next, more or {} do
       if wanted[k] == nil and (k == "on_cpu" or not without_chance[step.stage]) then wanted[k] = v end
     end
-    check_fill(self, step, image)
+    check_fill(self, step, both and both[1] or image)
     local ok, made = pcall(g.stage, g, step.stage, wanted)
     if not ok then core.fail(("%s: %s"):format(at(self, step), (tostring(made):gsub("^%S+%.lua:%d+: ", "")))) end
     local given, images = pcall(function() return made.images[1] end)
@@ -186,7 +187,9 @@ function chain:add(g, image, mask, more)
       core.fail(("%s: %s makes %s of %s; leave it out: the script converts images behind the chain"):format(at(self, step),
         step.stage, images.dtype, dtype))
     end
-    image, mask = images, mask and made.masks[1]
+    mask = mask and made.masks[1]
+    if both then image = { images, made.images[2] } else image = images end
+    both = both and image
     local values, caption = told(g, made, step.stage, step)
     if values then drew[#drew + 1] = { values = values, caption = caption } end
   end

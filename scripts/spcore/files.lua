@@ -79,4 +79,18 @@ function files.is_picture(name)
   return pictures[(name:match "%.([^.]*)$" or ""):lower()] == true
 end
 
+-- A name that no earlier one has: the file's own without its ending, or with a number behind it.
+function files.namer()
+  local is_new, last = sys.distinct(), {}
+  return function(path)
+    local stem = path:match("[^/]*$"):gsub("(.)%.[^.]*$", "%1")
+    local name = stem
+    while not is_new(name) do
+      last[stem] = (last[stem] or 1) + 1
+      name = ("%s_%d"):format(stem, last[stem])
+    end
+    return name
+  end
+end
+
 return files

@@ -51,20 +51,6 @@ local function source(path)
   return (sys.kind(path) == "dir" and folder or single)(path)
 end
 
--- A name that no earlier one has: the file's own without its ending, or with a number behind it.
-local function namer()
-  local is_new, last = sys.distinct(), {}
-  return function(path)
-    local stem = path:match("[^/]*$"):gsub("(.)%.[^.]*$", "%1")
-    local name = stem
-    while not is_new(name) do
-      last[stem] = (last[stem] or 1) + 1
-      name = ("%s_%d"):format(stem, last[stem])
-    end
-    return name
-  end
-end
-
 -- pictures(paths) -> a function that gives { path =, name = } for each, nil at the end; how many there are, nil where a list
 -- is among them. "@FILE" is a list: a path on each line; "@-" reads the standard input. A path that is not there is a request
 -- like another: it is answered with the reason. options.names = false: without names, which cost some bytes for each image.
@@ -78,7 +64,7 @@ return function(paths, options)
     sources[i], count = source(path)
     total = total and count and total + count
   end
-  local i, name = 1, not (options and options.names == false) and namer() or function() end
+  local i, name = 1, not (options and options.names == false) and files.namer() or function() end
   return function()
     while sources[i] do
       local path = sources[i]()

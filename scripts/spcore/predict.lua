@@ -10,6 +10,7 @@ local pictures = require "spcore.pictures"
 local progress = require "spcore.progress"
 local rebuilt = require "spcore.rebuilt"
 local sys = require "spcore.sys"
+local twos = require "spcore.twos"
 
 local predict = {}
 
@@ -145,9 +146,13 @@ local function trained(weights) return { frozen = true, weights = { weights, pre
 function predict.segment(g, image, model, weights)
   if model.net then return rebuilt.make(g, image, model, weights) end
   if model.backbone then return backbone.segment(g, image, model, { encoder = trained(weights), head = trained(weights) }) end
-  local x = model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = model.scale }
-  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
-  return g.decoder(with(model.decoder, { enc.features, skips = enc.maps, frozen = true, weights = { weights, prefix = "" } })).logits
+  local x = twos.floats(image, function(one)
+    return model.mean and numbers.normalize(g, one, model) or g.to_float { one, scale = model.scale }
+  end)
+  local features, maps = twos.encode(g, x, model, function(one)
+    return g.encoder(with(model.encoder, { one, frozen = true, weights = { weights, prefix = "" } }))
+  end)
+  return g.decoder(with(model.decoder, { features, skips = maps, frozen = true, weights = { weights, prefix = "" } })).logits
 end
 
 function predict.classify(g, image, model, weights)
@@ -238,9 +243,10 @@ function predict.class_names(model, classes)
 end
 
 -- images(opt, bad, names) -> what each() reads; bad: the file that names the images that cannot be read, gone where there are none;
--- names: whether each is to have a name of its own
-function predict.images(opt, bad, names)
-  local next_image, total = pictures(opt.rest, { names = names })
+-- names: whether each is to have a name of its own; two: a sample has two images
+function predict.images(opt, bad, names, two)
+  local next_image, total
+  if two then next_image, total = twos.pictures(opt.rest, names) else next_image, total = pictures(opt.rest, { names = names }) end
   return { next = next_image, total = total, batch = total and math.min(opt.batch, total) or opt.batch,
     bad = { path = bad, n = 0, file = nil } }
 end

@@ -19,7 +19,7 @@ function requests:results(t)
   if t.raw ~= nil then self._raw:raw_results(t.raw) end
 end
 
-local request_keys = { name = true, deadline = true, path = true, window = true, tag = true }
+local request_keys = { name = true, deadline = true, path = true, second = true, window = true, tag = true }
 
 -- As the core takes it; a file's name is form 1 of image_requests, a window of it form 2: see spcore.windows.
 local function checked(t)
@@ -30,8 +30,10 @@ local function checked(t)
   if t.path == nil then return t end
   if type(t.path) ~= "string" then core.fail(("a request's path is a string, got a %s"):format(type(t.path))) end
   if #t > 0 then core.fail "a request has a path or bytes, not both" end
-  if t.window then return { t.window.packed .. t.path, form = 2, name = t.name, deadline = t.deadline } end
-  return { t.path, form = 1, name = t.name, deadline = t.deadline }
+  if t.second ~= nil and type(t.second) ~= "string" then core.fail(("a request's second path is a string, got a %s"):format(type(t.second))) end
+  local path = t.second and t.path .. "\0" .. t.second or t.path
+  if t.window then return { t.window.packed .. path, form = 2, name = t.name, deadline = t.deadline } end
+  return { path, form = 1, name = t.name, deadline = t.deadline }
 end
 
 -- In the order of submission: key is a ticket, or the request itself where it was refused.
@@ -48,7 +50,7 @@ local function submit(self, t)
   return ticket, why, word
 end
 
--- g:submit{ bytes, ... | path = FILE, name =, deadline = seconds, tag = anything } -> ticket | nil, why, "full" or "refused"
+-- g:submit{ bytes, ... | path = FILE, second = FILE, name =, deadline = seconds, tag = anything } -> ticket | nil, why, "full" or "refused"
 function requests:submit(t) return submit(self, t) end
 
 -- g:cancel(ticket) -> true | nil, why

@@ -127,7 +127,7 @@ function windows.requests(plan, next_image, graph)
       list = of_image(plan, answer.size[2], answer.size[1])
     end
     i = i + 1
-    return { path = image.path, name = image.name, window = list[i] }
+    return { path = image.path, second = image.second, name = image.name, window = list[i] }
   end
 end
 

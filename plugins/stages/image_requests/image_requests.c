@@ -48,7 +48,7 @@ typedef struct ir_batch {
   ir_self *self;
   feed f;
   const uint64_t *ids;
-  uint8_t *image; /* NULL: nobody reads it */
+  uint8_t *image, *second; /* NULL: nobody reads it */
   int32_t *size;  /* [N][2], the same */
 } ir_batch;
 
@@ -117,6 +117,7 @@ static int image_requests_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
                                    .shape = {plan->batch, self->keep.channels, self->h, self->w},
                                    .order = SP_CHANNELS_LAST};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
+  plan->out[2].spec[0] = plan->out[0].spec[0];
   plan->request_max = (uint64_t)self->p->max_bytes;
   return SP_OK;
 }
@@ -210,17 +211,31 @@ static int read_numbers(const ir_batch *b, ir_worker *w, const char *path, void 
   return SP_E_NOMEM;
 }
 
-/* Where nobody reads pixels the header is enough. */
-static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t form, void *out, int size[2],
-                  char why[IM_WORDS]) {
+/* The name of the second image, which stands behind that of the first one and a 0. Returns 0 where there is none. */
+static int take_second(const sp_part *part, uint32_t form, char path[4096]) {
+  size_t at = form == IM_FORM_WINDOW ? sizeof(im_window) : 0;
+  const char *name = (const char *)part->data + at, *end = name + (part->bytes - at);
+  const char *zero = memchr(name, 0, part->bytes - at);
+  return zero && zero + 1 < end && snprintf(path, 4096, "%.*s", (int)(end - zero - 1), zero + 1) < 4096;
+}
+
+/* which: 0, 1: the first image, the second. Where nobody reads pixels the header is enough. */
+static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t form, int which, void *out,
+                  int size[2], char why[IM_WORDS]) {
   ir_self *self = b->self;
   char path[4096] = "an image", found[128] = "";
   im_window at;
   int rc;
-  if (form == IM_FORM_FILE) {
+  if (form == IM_FORM_FILE && b->second) {
+    snprintf(w->decoder.why, sizeof w->decoder.why, "two images a sample are requested by the names of their files");
+    rc = SP_E_INVALID;
+  } else if (form == IM_FORM_FILE) {
     rc = im_take(&w->decoder, part->data, part->bytes);
   } else if (!im_window_of(part, form, &at, path, sizeof path)) {
     snprintf(w->decoder.why, sizeof w->decoder.why, "the request makes no sense, or its file's name is too long");
+    rc = SP_E_INVALID;
+  } else if (which && !take_second(part, form, path)) {
+    snprintf(w->decoder.why, sizeof w->decoder.why, "the request names one image, and a sample has two here");
     rc = SP_E_INVALID;
   } else if (form == IM_FORM_WINDOW && out) {
     rc = cut(b, w, path, &at, out, &size[1], &size[0], found);
@@ -247,28 +262,51 @@ static int decode(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t
   return rc > 0 ? SP_E_DATA : rc;
 }
 
+/* Both images of a sample are of one size, as the pixels of one are those of the other. */
+static int check_sizes(const sp_part *part, uint32_t form, const int sizes[2][2], char why[IM_WORDS]) {
+  char path[2][4096];
+  im_window at;
+  if (sizes[0][0] == sizes[1][0] && sizes[0][1] == sizes[1][1]) return SP_OK;
+  if (!im_window_of(part, form, &at, path[0], sizeof path[0]) || !take_second(part, form, path[1])) return SP_E_INVALID;
+  snprintf(why, IM_WORDS,
+           "%.300s is %d x %d pixels, and its second image %.300s is %d x %d (width x height); they must be equal", path[0], sizes[0][1], sizes[0][0], path[1], sizes[1][1], sizes[1][0]);
+  return SP_E_DATA;
+}
+
+static int fill_image(const ir_batch *b, ir_worker *w, const sp_part *part, uint32_t form, int which, uint8_t *out,
+                      int size[2], char why[IM_WORDS]) {
+  ir_self *self = b->self;
+  size_t pixels = (size_t)self->h * (size_t)self->w;
+  int grey = !self->keeps && self->keep.channels == 1;
+  uint8_t *rgb = out && grey ? im_reserve(&w->rgb, pixels * 3) : out;
+  if (out && !rgb) {
+    snprintf(why, IM_WORDS, "no memory for %d x %d pixels", self->h, self->w);
+    return SP_E_NOMEM;
+  }
+  int rc = decode(b, w, part, form, which, rgb, size, why);
+  if (!rc && rgb != out) im_brightness(rgb, pixels, out);
+  return rc;
+}
+
 /* A request that gives no image is answered with the reason, and a black one takes its place. */
 static int fill_item(void *arg, int64_t i, int worker) {
   const ir_batch *b = arg;
   ir_self *self = b->self;
-  size_t pixels = (size_t)self->h * (size_t)self->w, grey = !self->keeps && self->keep.channels == 1,
-         bytes = pixels * (grey ? 1 : pixel_of(self));
-  uint8_t *out = b->image ? b->image + (size_t)i * bytes : NULL, *rgb = out;
+  int grey = !self->keeps && self->keep.channels == 1;
+  size_t bytes = (size_t)self->h * (size_t)self->w * (grey ? 1 : pixel_of(self));
+  uint8_t *out[2] = {b->image ? b->image + (size_t)i * bytes : NULL, b->second ? b->second + (size_t)i * bytes : NULL};
   char why[IM_WORDS];
   uint32_t form;
-  int size[2] = {0, 0};
+  int size[2][2] = {{0, 0}, {0, 0}};
   const sp_part *part = b->ids ? feed_parts(&b->f, b->ids[i], &form) : NULL;
   ir_worker *w = &self->workers[worker];
-  int rc = SP_OK;
-  if (out && part && grey && !(rgb = im_reserve(&w->rgb, pixels * 3))) {
-    rc = SP_E_NOMEM;
-    snprintf(why, sizeof why, "no memory for %d x %d pixels", self->h, self->w);
-  }
-  if (!rc && part) rc = decode(b, w, part, form, rgb, size, why);
-  if (out && (!part || rc)) memset(out, 0, bytes);
-  else if (rgb != out) im_brightness(rgb, pixels, out);
+  int rc = part ? fill_image(b, w, part, form, 0, out[0], size[0], why) : SP_OK;
+  if (part && !rc && out[1]) rc = fill_image(b, w, part, form, 1, out[1], size[1], why);
+  if (part && !rc && out[1]) rc = check_sizes(part, form, (const int(*)[2])size, why);
+  for (int k = 0; k < 2; k++)
+    if (out[k] && (!part || rc)) memset(out[k], 0, bytes);
   if (b->size)
-    for (int k = 0; k < 2; k++) b->size[2 * i + k] = rc ? 0 : size[k];
+    for (int k = 0; k < 2; k++) b->size[2 * i + k] = rc ? 0 : size[0][k];
   if (rc) b->f.api->reject(b->f.queue, b->ids[i], rc, why);
   return SP_OK;
 }
@@ -276,7 +314,7 @@ static int fill_item(void *arg, int64_t i, int worker) {
 static int image_requests_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   ir_self *self = arg;
   const sp_tensor *image = io->out[0].t;
-  ir_batch b = {ctx, self, feed_of(ctx), io->ids, image->data, io->out[1].t->data};
+  ir_batch b = {ctx, self, feed_of(ctx), io->ids, image->data, io->out[2].t->data, io->out[1].t->data};
   return im_work_run(ctx, &self->work, (int)self->p->workers, image->spec.shape[0], fill_item, &b);
 }
 
@@ -293,6 +331,11 @@ static const sp_port outputs[] = {
      .ndim = 2,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "height and width of each request's whole image, N x 2; read alone, no image is decoded"},
+    {.name = "second",
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
+     .ndim = 4,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "the second image of each request, which names two, as image is"},
     {.name = NULL}};
 
 static const char *const decode_choices[] = {"full", "scaled", NULL};

@@ -84,6 +84,7 @@ static digest of(const rd_self *self) {
   for (size_t i = 0; i < t->n; i++) {
     const rd_sample *s = &t->samples[i];
     add_ref(self, &d, &s->image);
+    if (t->seconds) add_ref(self, &d, &t->seconds[i]);
     if (t->gives & RD_MASK) add_ref(self, &d, &s->mask);
     else if (t->gives & RD_LABEL) d.content = mix(d.content, (uint64_t)s->label);
     else if (t->gives & (RD_LABELS | RD_NUMBERS)) add_cells(&d, t->cells + s->cells.at, s->cells.n);

@@ -90,6 +90,6 @@ void rd_keep(rd_table *t, char *id, int64_t began) {
     free(id);
     return;
   }
-  if (t->n >= LARGE) rd_write_index(t, id);
+  if (t->n >= LARGE && !t->seconds) rd_write_index(t, id);
   share(t, id);
 }

@@ -18,7 +18,8 @@
 
 /* The first that fits is taken. */
 static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
-                                           &rd_pairs,     &rd_map_pairs, &rd_classes,    &rd_shards,      &rd_arrays};
+                                           &rd_twos,      &rd_pairs,     &rd_map_pairs,  &rd_classes,     &rd_shards,
+                                           &rd_arrays};
 static const char *const splits[] = {"the part for training", "the part for validation"};
 
 /* ---- what is not read ---- */
@@ -327,6 +328,13 @@ static int find_lister(rd_listing *l) {
         l->ctx, SP_E_NOTFOUND,
         "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file%s%s", p->path,
         rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
+  if (found == &rd_classes && p->folders != RD_FOLDERS_CLASSES) {
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%.2000s%s%.*s", p->path, *l->within ? "/" : "", (int)strlen(l->within) - !!*l->within,
+             l->within);
+    int rc = rd_doubt_classes(l, dir);
+    if (rc) return rc;
+  }
   l->t->lister = found                          ? found
                  : p->target == RD_TARGET_CLASS ? &rd_classes
                  : p->target == RD_TARGET_MAP   ? &rd_map_pairs
@@ -358,7 +366,8 @@ static char *id_of(const rd_params *p) {
   const rd_csv_params *c = &p->csv;
   char *path = real_path(p->path), *val = *p->val_path ? real_path(p->val_path) : NULL, *id = NULL;
   const char *const texts[] = {p->path,        path,       p->val_path, val,          p->mask_name,
-                               p->mask_values, c->columns, c->root,     c->val_value, c->label_separator};
+                               p->mask_values, p->mask_folder, c->columns, c->root,     c->val_value,
+                               c->label_separator};
   int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
   size_t n = 256, at;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) n += texts[i] ? strlen(texts[i]) + 1 : 1;

@@ -12,6 +12,7 @@
 #include "class_file.h"
 #include "maps.h"
 #include "mask_names.h"
+#include "pairs.h"
 #include "table.h"
 
 /* ---- which folders ---- */
@@ -134,8 +135,7 @@ static int no_pictures(sp_ctx *ctx, const char *path, int is_masks, const rd_lef
                          boxes, *words ? ", but " : "", words);
 }
 
-/* The pictures in a folder; rel: where in the path the name below the data's folder begins. */
-static int list_folder(rd_listing *l, const char *path, size_t rel, int is_masks, rd_names *out, rd_left *left) {
+int rd_list_pictures(rd_listing *l, const char *path, size_t rel, int is_masks, rd_names *out, rd_left *left) {
   sp_ctx *ctx = l->ctx;
   int rc = rd_stamp_path(l, path);
   DIR *d = opendir(path);
@@ -154,7 +154,7 @@ static int list_folder(rd_listing *l, const char *path, size_t rel, int is_masks
 }
 
 /* ---- into the table ---- */
-static int check_stems(sp_ctx *ctx, const char *where, const rd_names *images) {
+int rd_check_stems(sp_ctx *ctx, const char *where, const rd_names *images) {
   for (size_t i = 1; i < images->n; i++)
     if (rd_same_stem(images->v[i - 1], images->v[i]))
       return ctx->host->fail(ctx, SP_E_DATA, "%s: %s and %s have the same stem; one mask can belong to one only", where,
@@ -162,8 +162,7 @@ static int check_stems(sp_ctx *ctx, const char *where, const rd_names *images) {
   return SP_OK;
 }
 
-/* Other files than PNG, TIFF and .npy are none that labels can be taken from as they are. */
-static int check_ending(rd_listing *l, const char *const where[2], const char *image, const char *mask) {
+int rd_check_ending(rd_listing *l, const char *const where[2], const char *image, const char *mask) {
   if (rd_has_labels(mask) || *l->p->mask_values || l->p->target == RD_TARGET_MAP) return SP_OK;
   return l->ctx->host->fail(
       l->ctx, SP_E_DATA,
@@ -173,7 +172,7 @@ static int check_ending(rd_listing *l, const char *const where[2], const char *i
       where[0], image, where[1], mask);
 }
 
-static int add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *image, const char *mask) {
+int rd_add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *image, const char *mask) {
   rd_sample *s = rd_add_sample(t);
   if (!s) return SP_E_NOMEM;
   s->key = rd_hash_name(image);
@@ -188,8 +187,8 @@ static int add_pairs(rd_listing *l, const char *const where[2], const rd_names *
   int rc = of ? rd_match_masks(l, where, images, masks, of) : rd_no_memory(l);
   for (int k = 0; !rc && k < 2; k++) rc = rd_add_source(l->t, RD_FILES, where[k], &source[k]) ? rd_no_memory(l) : SP_OK;
   for (size_t i = 0; !rc && i < images->n; i++) {
-    rc = check_ending(l, where, images->v[i], of[i]);
-    if (!rc && add_pair(l->t, source[0], source[1], images->v[i], of[i])) rc = rd_no_memory(l);
+    rc = rd_check_ending(l, where, images->v[i], of[i]);
+    if (!rc && rd_add_pair(l->t, source[0], source[1], images->v[i], of[i])) rc = rd_no_memory(l);
   }
   free(of);
   return rc;
@@ -203,11 +202,11 @@ static int list_part(rd_listing *l, int k, const char *base, const char rel[2][1
   for (int j = 0; !rc && j < 2; j++) {
     if (snprintf(paths[j], sizeof paths[j], "%s/%s", base, rel[j]) >= (int)sizeof paths[j])
       rc = l->ctx->host->fail(l->ctx, SP_E_INVALID, "path is longer than %zu bytes: %.200s...", sizeof paths[j], base);
-    else rc = list_folder(l, paths[j], strlen(base) + 1, j, &names[j], &l->t->left[k]);
+    else rc = rd_list_pictures(l, paths[j], strlen(base) + 1, j, &names[j], &l->t->left[k]);
     rd_names_sort(&names[j], rd_by_stem);
   }
   const char *const where[2] = {paths[0], paths[1]};
-  if (!rc) rc = check_stems(l->ctx, paths[0], &names[0]);
+  if (!rc) rc = rd_check_stems(l->ctx, paths[0], &names[0]);
   if (!rc) rc = add_pairs(l, where, &names[0], &names[1]);
   if (!rc && names[1].n > names[0].n) l->t->left[k].masks = names[1].n - names[0].n;
   if (!rc && rd_add_bytes(l->t, paths[1], strlen(paths[1]), &l->t->roots[k])) rc = rd_no_memory(l);
@@ -382,7 +381,7 @@ static int pairs_list(rd_listing *l) {
   return !rc && *l->p->val_path ? list_other(l) : rc;
 }
 
-static int pairs_settle(sp_ctx *ctx, rd_self *self) {
+int rd_settle_pairs(sp_ctx *ctx, rd_self *self) {
   const rd_table *t = self->table;
   for (int k = 0; k < t->n_parts; k++)
     if (t->left[k].masks)
@@ -396,9 +395,9 @@ static int pairs_settle(sp_ctx *ctx, rd_self *self) {
 }
 
 const rd_lister rd_pairs = {"pairs",    RD_TARGET_MASK, pairs_like,
-                            pairs_list, pairs_settle,   RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
+                            pairs_list, rd_settle_pairs, RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
 const rd_lister rd_map_pairs = {"pairs",    RD_TARGET_MAP, maps_like,
-                                pairs_list, pairs_settle,  RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
+                                pairs_list, rd_settle_pairs, RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
 
 /* ---- images alone ---- */
 static int add_file(rd_listing *l, uint32_t source, const char *path) {

@@ -43,6 +43,7 @@ static void free_worker(rd_worker *w) {
   im_buf_free(&w->image);
   im_buf_free(&w->mask);
   im_buf_free(&w->rgb);
+  im_buf_free(&w->grey);
 }
 
 static void reader_destroy(void *arg) {
@@ -194,6 +195,7 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[15] = (sp_attr){
       .name = "numbers", .value = ranged ? 1.0 + self->keep.channels : 0, .item = ranged ? rd_number_item : NULL};
   self->attrs[16] = (sp_attr){.name = "map", .value = of_maps, .item = of_maps ? rd_map_item : NULL};
+  self->attrs[17] = (sp_attr){.name = "images", .value = self->table && self->table->seconds ? 2 : 1};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }
@@ -265,6 +267,7 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   if (self->gives & (RD_LABELS | RD_NUMBERS))
     plan->out[2].spec[0] = (sp_spec){.dtype = SP_F32, .ndim = 2, .shape = {plan->batch, self->classes}};
   plan->out[3].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 3}};
+  plan->out[4].spec[0] = plan->out[0].spec[0];
   plan->attrs = self->attrs;
   plan->n_attrs = sizeof self->attrs / sizeof *self->attrs;
   plan->length = self->length;
@@ -294,6 +297,18 @@ static void warn_of_missing(sp_ctx *ctx, rd_self *self, const sp_io *io) {
 static int reader_prepare(sp_ctx *ctx, void *arg, const sp_io *io) {
   rd_self *self = arg;
   warn_of_missing(ctx, self, io);
+  if (io->out[4].t[0].data && !(self->table && self->table->seconds) && !(self->warned & RD_NO_SECOND)) {
+    self->warned |= RD_NO_SECOND;
+    ctx->host->log(ctx, SP_LOG_WARN, "output 'second' is read, but a sample of %s has one image: all of it is 0",
+                   *self->p->path ? self->p->path : "files");
+  }
+  if (self->table && self->table->seconds && io->out[0].t[0].data && !io->out[4].t[0].data &&
+      !(self->warned & RD_FIRST_ALONE)) {
+    self->warned |= RD_FIRST_ALONE;
+    ctx->host->log(ctx, SP_LOG_WARN,
+                   "a sample of %s has two images, and output 'second' is not read: nothing sees the second ones",
+                   self->p->path);
+  }
   for (int64_t i = 0; self->kind->reserve && i < self->p->workers; i++)
     if (!self->kind->reserve(self, &self->workers[i]))
       return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for pictures of %d x %d", self->h, self->w);
@@ -305,7 +320,7 @@ typedef struct rd_batch {
   sp_ctx *ctx;
   rd_self *self;
   const uint64_t *ids;
-  uint8_t *image, *mask; /* NULL where nobody reads them; image: also of floats */
+  uint8_t *image, *mask, *second; /* NULL where nobody reads them; images: also of floats */
   void *label;
   int32_t *origin;
   int64_t values;     /* numbers that a sample has as label; 0: it has a class */
@@ -384,6 +399,7 @@ static int check_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, c
   if (!rc || rc == SP_E_NOMEM) return rc;
   size_t pixels = (size_t)self->h * (size_t)self->w;
   if (out->image) memset(out->image, 0, pixels * image_pixel(self));
+  if (out->second) memset(out->second, 0, pixels * image_pixel(self));
   if (out->mask) memset(out->mask, 255, pixels * mask_pixel(self));
   ctx->host->log(ctx, SP_LOG_WARN, "%s", w->why);
   return SP_OK;
@@ -399,18 +415,25 @@ static int fill_outputs(rd_batch *b, rd_worker *w, int64_t i, uint64_t at) {
     memset(mask, 255, pixels * mask_pixel(self));
     mask = NULL;
   }
-  int grey = b->image && !self->keeps && self->keep.channels == 1;
-  uint8_t *image = grey       ? im_reserve(&w->rgb, pixels * 3)
-                   : b->image ? b->image + (size_t)i * pixels * image_pixel(self)
-                              : NULL;
-  if (grey && !image) return rd_fail(w, SP_E_NOMEM, "no memory for %d x %d pixels", self->h, self->w);
+  int grey = (b->image || b->second) && !self->keeps && self->keep.channels == 1;
+  uint8_t *to[2] = {b->image, b->second}, *made[2], *room = grey ? im_reserve(&w->grey, pixels * 6) : NULL;
+  for (int k = 0; k < 2; k++)
+    made[k] = !to[k] ? NULL
+              : grey ? room + (size_t)k * pixels * 3
+                     : to[k] + (size_t)i * pixels * image_pixel(self);
+  if (made[1] && !(self->table && self->table->seconds)) {
+    memset(to[1] + (size_t)i * pixels * (grey ? 1 : image_pixel(self)), 0, pixels * (grey ? 1 : image_pixel(self)));
+    made[1] = NULL;
+  }
+  if (grey && !room) return rd_fail(w, SP_E_NOMEM, "no memory for %d x %d pixels", self->h, self->w);
   float *values = b->values && b->label ? (float *)b->label + i * b->values : NULL;
   if (values) memset(values, 0, (size_t)b->values * sizeof *values);
-  rd_out out = {image, mask, &label, values, b->origin ? origin + 1 : NULL};
+  rd_out out = {made[0], made[1], mask, &label, values, b->origin ? origin + 1 : NULL};
   int rc =
       self->p->check ? check_sample(b->ctx, self, w, at, &out, origin) : fill_sample(b->ctx, self, w, at, &out, origin);
   if (b->origin) memcpy(b->origin + i * 3, origin, sizeof origin);
-  if (grey && !rc) im_brightness(image, pixels, b->image + (size_t)i * pixels);
+  for (int k = 0; k < 2 && grey && !rc; k++)
+    if (made[k]) im_brightness(made[k], pixels, to[k] + (size_t)i * pixels);
   if (mask && !rc && has_label(self, mask, pixels)) __atomic_store_n(&b->labelled, 1, __ATOMIC_RELAXED);
   if (b->label && !values && b->wide) ((int32_t *)b->label)[i] = label;
   else if (b->label && !values) ((uint8_t *)b->label)[i] = (uint8_t)label; /* -1 becomes 255 */
@@ -456,6 +479,7 @@ static int reader_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
                 io->ids,
                 image->data,
                 mask->data,
+                io->out[4].t[0].data,
                 label->data,
                 io->out[3].t[0].data,
                 label->spec.dtype == SP_F32 ? label->spec.shape[1] : 0,
@@ -495,6 +519,12 @@ static const sp_port reader_outputs[] = {
      .doc =
          "N x 3: which of the whole set the sample is, of a broken file's that of its replacement (with check: -1 less "
          "its own); height and width that its file has, turned as orient says"},
+    {.name = "second",
+     .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
+     .ndim = 4,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "of data with two images a sample (A/ and B/, before/ and after/, left/ and right/) the second one, as image "
+            "is"},
     {.name = NULL}};
 
 static const sp_param file_fields[] = {{.name = "path",
@@ -602,6 +632,11 @@ static const sp_param reader_params[] = {
      AT(mask_name),
      .doc = "how masks are called, * being the stem of the image, as \"*_mask\", or \"img_*=mask_*\" where images have "
             "more than that too; not given: of the same stem, or by the one rule that fits them all"},
+    {.name = "mask_folder",
+     .type = SP_PARAM_STRING,
+     AT(mask_folder),
+     .doc = "of data with two images a sample: which folder has the labels, where several may, such as label1 beside "
+            "label2"},
     {.name = "mask_values",
      .type = SP_PARAM_STRING,
      AT(mask_values),

@@ -20,7 +20,8 @@ enum { RD_TARGET_MASK, RD_TARGET_CLASS, RD_TARGET_LABELS, RD_TARGET_NUMBERS, RD_
 extern const char *const rd_targets[]; /* as the parameter calls them */
 enum { RD_FOLDERS_AUTO, RD_FOLDERS_PARTS, RD_FOLDERS_CLASSES };
 enum { RD_MASK = 1, RD_LABEL = 2, RD_LABELS = 4, RD_NUMBERS = 8 }; /* what a kind of data has to offer besides images */
-enum { RD_UNLABELLED = 16 };                                       /* of rd_self.warned: a batch without any label */
+/* Of rd_self.warned: a batch without any label; `second` is not read, or is not there. */
+enum { RD_UNLABELLED = 16, RD_FIRST_ALONE = 32, RD_NO_SECOND = 64 };
 
 typedef struct rd_file {
   const char *path;
@@ -40,7 +41,7 @@ typedef struct rd_csv_params {
 } rd_csv_params;
 
 typedef struct rd_params {
-  const char *path, *val_path, *mask_name, *mask_values;
+  const char *path, *val_path, *mask_name, *mask_values, *mask_folder;
   sp_structs files; /* rd_file */
   sp_ints size;
   sp_floats val_fraction; /* none: not given */
@@ -70,8 +71,8 @@ enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_OUTSIDE,
 typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
-  im_buf image, mask, rgb; /* rgb: of a sample whose output is grey; the numbers of a mask */
-  unsigned remarks;        /* bits: 1 << RD_DAMAGED ... */
+  im_buf image, mask, rgb, grey; /* rgb: the numbers of a mask; grey: of a sample whose output is grey */
+  unsigned remarks; /* bits: 1 << RD_DAMAGED ... */
   char remark[RD_REMARKS][RD_REMARK];
   char why[IM_WORDS];
 } rd_worker;
@@ -110,9 +111,10 @@ typedef struct rd_tally {
 
 /* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels, floats with target map. They are
  * NULL where nobody reads them, mask also where the kind has none; label is always there, and stays as it is where the kind
- * has none. values: of RD_LABELS and RD_NUMBERS, a number for each class or column. */
+ * has none. second: as image, NULL also where the table has no seconds. values: of RD_LABELS and RD_NUMBERS, a number for each class or
+ * column. */
 typedef struct rd_out {
-  void *image;
+  void *image, *second;
   void *mask;
   int32_t *label;
   float *values;
@@ -175,7 +177,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[4096], splits[64];
-  sp_attr attrs[17];
+  sp_attr attrs[18];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

@@ -203,6 +203,23 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   return SP_OK;
 }
 
+/* A pixel of one image is that of the other. */
+static int fill_second(rd_self *self, rd_worker *w, uint64_t index, int iw, int ih, void *out) {
+  const rd_ref *first = &self->table->samples[index].image, *ref = &self->table->seconds[index];
+  char names[2][2048];
+  int sw = 0, sh = 0, rc = fill_image(self, w, ref, NULL, out, &sw, &sh);
+  if (rc || !iw || (sw == iw && sh == ih)) return rc;
+  rd_name(self->table, first, names[0], sizeof names[0]);
+  rd_name(self->table, ref, names[1], sizeof names[1]);
+  return rd_fail(w, SP_E_DATA,
+                 "%s is %d x %d pixels, but the second image of the sample, %s, is %d x %d (width x height); they must "
+                 "be equal%s",
+                 names[0], iw, ih, names[1], sw, sh,
+                 self->p->orient && sw == ih && sh == iw
+                     ? "; where one was turned by its EXIF orientation, `orient = false` leaves both as they are stored"
+                     : "");
+}
+
 /* What nobody reads is not looked at: that it is damaged, or a mask of another size than its image, is then not found. */
 static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
   const rd_sample *s = &self->table->samples[index];
@@ -212,7 +229,8 @@ static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_ou
   if (out->values) fill_values(self, s, out->values);
   int rc = out->image || out->size ? fill_image(self, w, &s->image, print, out->image, &iw, &ih) : SP_OK;
   if (out->size) out->size[0] = ih, out->size[1] = iw;
-  return rc || !out->mask ? rc : fill_mask(self, w, s, iw, ih, out->mask);
+  if (!rc && out->mask) rc = fill_mask(self, w, s, iw, ih, out->mask);
+  return rc || !out->second ? rc : fill_second(self, w, index, iw, ih, out->second);
 }
 
 /* The names are part of what draws replacements. */

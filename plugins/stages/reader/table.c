@@ -44,6 +44,15 @@ rd_sample *rd_add_sample(rd_table *t) {
   return &s[t->n++];
 }
 
+rd_ref *rd_add_second(rd_table *t) {
+  rd_ref *p = rd_grow(t->seconds, t->n - 1, 1, &t->seconds_cap, sizeof *p);
+  if (!p) return NULL;
+  t->seconds = p;
+  p += t->n - 1;
+  *p = (rd_ref){0};
+  return p;
+}
+
 int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, size_t n) {
   *ref = (rd_ref){.source = source};
   return rd_add_bytes(t, name, n, &ref->at);
@@ -61,6 +70,7 @@ void rd_table_free(rd_table *t) {
   free(t->bytes);
   free(t->sources);
   free(t->samples);
+  free(t->seconds);
   free(t->cells);
   free(t->stamps);
   free(t->id);

@@ -91,6 +91,8 @@ struct rd_table {
   size_t n_sources, sources_cap, n_open;
   rd_sample *samples;
   size_t n, cap;
+  rd_ref *seconds; /* [n], where each sample has two images; else NULL */
+  size_t seconds_cap;
   uint32_t *cells;
   size_t n_cells, cells_cap;
   uint64_t ends[2];   /* where the samples of each part end: of all, or of those for training and for validation */
@@ -134,7 +136,7 @@ typedef struct rd_lister {
   unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
 extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_masks, rd_csv_numbers, rd_files,
-    rd_map_pairs, rd_pairs, rd_shards, rd_voc;
+    rd_map_pairs, rd_pairs, rd_shards, rd_twos, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
@@ -145,6 +147,8 @@ int rd_add_bytes(rd_table *t, const char *s, size_t n, uint64_t *at); /* and a 0
 int rd_add_source(rd_table *t, uint32_t kind, const char *path, uint32_t *source);
 /* The next sample, zeroed; NULL: no memory. Pointers to samples hold until then. */
 rd_sample *rd_add_sample(rd_table *t);
+/* The second image of the last sample; NULL: no memory. It holds until the next one. */
+rd_ref *rd_add_second(rd_table *t);
 /* A file below the path of a source of kind RD_FILES. */
 int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, size_t n);
 /* Fails with words on memory. */
@@ -230,6 +234,10 @@ int rd_blame(const rd_table *t, rd_worker *w, int rc, const rd_ref *ref);
 /* What the worker's decoder has noted of that file: damage that changes no pixel; bits or channels that are lost. */
 void rd_remark_damage(const rd_self *self, rd_worker *w, const rd_ref *ref);
 void rd_remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref);
+
+/* ---- twos.c ---- */
+/* Fails where folders of classes are two images a sample by their names, with labels. */
+int rd_doubt_classes(rd_listing *l, const char *dir);
 
 /* ---- shard_names.c ---- */
 int rd_names_shards(const char *path); /* a tar file, or a pattern of such, here or at an address, by its ending */

@@ -152,6 +152,7 @@ local function about(target)
   core.log_level "warn"
   for _, split in ipairs { "train", "val" } do
     local g <close>, data = open(split, target)
+    out.images = math.tointeger(data.images)
     out.layout, out.left_out, out.classes = data.layout, data.left_out, data.classes
     out.class_names = sp.json.list(words.lines(data.class_names))
     out.notes = sp.json.list(words.lines(data.notes))
@@ -185,6 +186,7 @@ local function check_all(t)
   local g <close>, data = open("all", t.target, { check = true })
   local read = { data.origin, raw = true }
   if t.target == "mask" or t.target == "map" then read[2] = data.mask end
+  if t.images == 2 then read[#read + 1] = data.second end
   g:results(read)
   local sizes, wrong = {}, sp.json.list {}
   local bar <close> = sys.isatty "stdout" and sp.progress { total = t.samples.train + t.samples.val, unit = "sample" } or nil
