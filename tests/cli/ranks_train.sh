@@ -24,10 +24,10 @@ left_out() {
 }
 
 net="--width 8 --levels 4" # products of few rows, which have factors
-long=150 # steps of a run that is killed after 20
+long=100 # steps of a run that is killed after 20
 case ${SP_SANITIZERS-} in
   *thread*) net="--width 4 --levels 2" long=60 ;; # that takes minutes there
-  *address*) long=80 ;;
+  *address*) long=60 ;;
 esac
 seg="train_seg.lua --size 16 $net --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
 cls="train_cls.lua --size 16 --samples 124"
