@@ -104,6 +104,8 @@ static int check_header(job *j, TIFF *tif) {
   j->planes = config == PLANARCONFIG_SEPARATE && j->samples > 1;
   int rc = im_check_pixels(j->d, w, h, j->max_pixels < MOST_PIXELS ? j->max_pixels : MOST_PIXELS);
   if (!rc && !j->out && j->px) rc = check_bytes(j);
+  if (!rc && j->samples > IM_MOST_CHANNELS)
+    rc = im_say(j->d, IM_BROKEN, "its header says %d channels; at most %d are read", j->samples, IM_MOST_CHANNELS);
   if (rc) return rc;
   int64_t each = j->out ? (int64_t)j->samples * (j->bits + 7) / 8 : (int64_t)MOST_SAMPLES * (MOST_BITS / 8);
   if (each > IM_MAX_FILE / ((int64_t)w * h))
