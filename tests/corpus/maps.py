@@ -180,6 +180,16 @@ def parameters(c):
     c.run("data d --target map --map-nodata zero", 1, says='map_nodata = "zero"')
     c.run("data d --target class --map-scale 2", 1, says="map_scale goes with target")
     c.run("data d --target map --classes 3", 1, says="no classes")
+    c.run("data d --target map --mask-values 0=a", 1, says="mask_values goes with target")
+
+
+@case
+def trained(c):
+    "what train_map.lua lacks is said"
+    fill(c, [npy(a) for a in HEIGHTS], "npy")
+    small = "run train_map.lua --size 8 --levels 1 --width 1 --batch 2 --steps 1 --threads 1 --quiet --device cpu"
+    c.cures(small, "--data DIR is missing", ("--data DIR", "--data d"), status=2)
+    c.cures(small + " --data d --augment gpu", "maps have no augmentation of their own", "--augment chains/seg.lua", status=2)
 
 
 if __name__ == "__main__":

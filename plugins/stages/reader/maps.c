@@ -62,9 +62,7 @@ int rd_open_maps(sp_ctx *ctx, rd_self *self) {
     return ctx->host->fail(ctx, SP_E_INVALID, "%s goes with target = \"map\", not with target = \"%s\"", odd,
                            rd_targets[p->target]);
   if (p->target == RD_TARGET_MAP && *p->mask_values)
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "mask_values are classes, for target = \"mask\"; with target = \"map\" numbers are values: "
-                           "`map_scale = \"1/256\"`");
+    return ctx->host->fail(ctx, SP_E_INVALID, "mask_values goes with target = \"mask\", not with target = \"map\"");
   if (*p->map_scale && !read_scale(p->map_scale, &m->scale))
     return ctx->host->fail(ctx, SP_E_INVALID,
                            "map_scale = \"%.100s\": a number is expected that is not 0, as \"0.001\" or \"1/256\"",
