@@ -9,7 +9,7 @@ if test ! -f "$emu/comm_nccl.so"; then
   exit 77
 fi
 options="--size 16 --width 4 --levels 2 --samples 45 --device cuda --threads 1 --seed 3 --batch 2 --eval-every 3 --quiet --checksums
-  --no-tensorboard --steps 6" # the fifth of them is short
+  --no-tensorboard --steps 6" # an epoch has four
 shards=4
 # The memory: 64 MiB of it are workspace, and what NCCL allocates takes 2 MiB at least, which 24 buckets cannot have each.
 run() { # run RANKS STRATEGY CAPTURE TIMING [WIRE]
