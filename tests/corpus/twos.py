@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from kit import case, main
+from kit import Image, case, main
 
 
 def fill(c, where, n=4, names=("{}.png", "{}.png", "{}.png"), top="d", side=8):
@@ -173,6 +173,30 @@ print(bytes, different) -- what the reader gave, and what both became
     c.run("run s.lua", 0, ["3\t2"])
 
 
+def same_as_torch(c, run):
+    """The module, where PyTorch is there, and the ONNX file, where onnx is, give the probabilities that predict_seg.lua has written."""
+    pixels = [np.asarray(Image.open(c.path(f"d/{k}/1.png")), np.float32) / 255 for k in "AB"]
+    x = np.concatenate(pixels, 2).transpose(2, 0, 1)[None]
+    want = np.load(c.path(f"all-{run}/probabilities/1.npy"))
+    found = []
+    try:
+        import torch
+        code = {"__file__": c.path(f"torch-{run}/model.py"), "__name__": "model"}
+        with open(c.path(f"torch-{run}/model.py")) as f:
+            exec(compile(f.read(), "model.py", "exec"), code)
+        found.append(code["load"]()(torch.from_numpy(x)).detach().numpy())
+    except ImportError:
+        pass
+    try:
+        from onnx.reference import ReferenceEvaluator
+        found.append(ReferenceEvaluator(c.path(f"{run}.onnx")).run(None, {"image": x})[0])
+    except ImportError:
+        pass
+    for logits in found:
+        odds = np.exp(logits[0] - logits[0].max(0))
+        assert np.abs(odds / odds.sum(0) - want).max() < 1e-4, run
+
+
 @case
 def from_folder_to_masks(c):
     "training, prediction of files, folders and lists, both ways of fusion, windows"
@@ -187,7 +211,7 @@ def from_folder_to_masks(c):
     c.write("b.txt", "d/B/0.png\nd/B/1.png\n")
     predict = "run predict_seg.lua --quiet --weights"
     for run in ("early", "siamese"):
-        c.run(f"{predict} {run} d/A d/B --out all-{run}", 0)
+        c.run(f"{predict} {run} d/A d/B --out all-{run} --probabilities npy", 0)
         c.run(f"{predict} {run} @a.txt @b.txt --out lists-{run}", 0)
         c.run(f"{predict} {run} d/A/0.png d/B/0.png d/A/1.png d/B/1.png --out files-{run}", 0)
         c.run(f"{predict} {run} d/A/0.png d/A/0.png --out same-{run}", 0)
@@ -199,6 +223,9 @@ def from_folder_to_masks(c):
         assert len(set(masks.values())) == 1
         c.run(f"{predict} {run} d/A/0.png --out x", 2, ["two images a sample", "A/1.png B/1.png"])
         c.run(f"{predict} {run} d/A d/B/0.png --out x", 2, ["two files, two folders or two lists"])
+    for run in ("early", "siamese"):
+        c.run(f"export {run} --torch torch-{run} --onnx {run}.onnx", 0, ["takes float32 N x 6 x H x W"])
+        same_as_torch(c, run)
     c.image("d/B/3.png", 9, 8)
     c.run(f"{predict} early d/A/3.png d/B/3.png --out x".replace("--quiet ", ""), 1, ["d/A/3.png is 16 x 16", "d/B/3.png is 8 x 9"])
     os.remove(c.path("d/B/3.png"))

@@ -25,8 +25,34 @@ local function extended(image, step, h, w)
   local steps = table.move(image.steps, 1, #image.steps, 1, {})
   steps[#steps + 1] = step
   return { image = true, steps = steps, c = image.c, h = h or image.h, w = w or image.w, bytes = image.bytes and step.op ~= "float" and step.op ~= "normalize",
-    of_bytes = image.of_bytes, read = image.read }
+    of_bytes = image.of_bytes, read = image.read, port = image.port }
 end
+
+-- Both images of a sample as one: the channels of the first, then those of the second, prepared alike.
+local function doubled(image)
+  local function twice(list) return #list > 1 and table.move(list, 1, #list, #list + 1, table.move(list, 1, #list, 1, {})) or list end
+  local both = { steps = {}, c = 2 * image.c, two = true }
+  for k, v in next, image do
+    if both[k] == nil and k ~= "port" then both[k] = v end
+  end
+  for i, step in ipairs(image.steps) do
+    local copy = {}
+    for k, v in next, step do copy[k] = v end
+    if step.op == "normalize" then copy.mean, copy.std = twice(step.mean), twice(step.std) end
+    both.steps[i] = copy
+  end
+  return both
+end
+
+-- One of the two images of the network's input.
+local half = {
+  value = function(_, v) return { c = v[1].c // 2, h = v[1].h, w = v[1].w } end,
+  call = function(l, v, x) return ("%s[:, %d:%d]"):format(x[1], l.part * v[1].c // 2, (l.part + 1) * v[1].c // 2) end,
+  onnx = function(b, l, v, x)
+    local n = v[1].c // 2
+    return b:node("Slice", { x[1], b:ints { l.part * n }, b:ints { (l.part + 1) * n }, b:ints { 1 } })
+  end,
+}
 
 local prepare = {}
 
@@ -52,6 +78,14 @@ end
 
 function prepare.batch_crop(p, x, stage) return crop(p, x, p.size, stage) end
 
+-- The whole image, where nothing is drawn.
+function prepare.batch_resized_crop(p, x, stage)
+  local size = sides(p.size)
+  if size[1] == x.h and size[2] == x.w then return x end
+  core.fail(("stage '%s': size = %d,%d of images of %d x %d is not exported; take batch_resized_crop { size = size }"):format(stage, size[1],
+    size[2], x.h, x.w))
+end
+
 function prepare.augment(p, x, stage)
   if p.crop then x = crop(p, x, p.crop, stage) end
   if p.size then x = prepare.resize({ size = p.size }, x) end
@@ -75,7 +109,7 @@ local function shown(v) return v.flat and ("N x %d"):format(v.c) or ("N x %d x %
 
 -- One layer, `name` within the stage, of the values v -> its value
 local function add_op(self, stage, layer, name, v, like)
-  local row = ops[layer.type]
+  local row = layer.row or ops[layer.type]
   if not row then fail("stage '%s', layer '%s': '%s' has no form in PyTorch or ONNX here", stage, name, tostring(layer.type)) end
   local l = {}
   for k, value in next, layer do l[k] = value end
@@ -139,6 +173,17 @@ end
 -- What comes in as a value of the network: an image, as it is prepared so far, is its input.
 local function as_value(self, x, stage)
   if not x.image then return x end
+  if self.two and x.port then
+    if not self.input then
+      self.stated = { h = x.h, w = x.w }
+      self.input_of = doubled(x)
+      self.input = new_value(self, { c = 2 * x.c, h = self.h or x.h, w = self.w or x.w }, "image")
+    end
+    local part = x.port == "second" and 1 or 0
+    self.halves[part] = self.halves[part] or
+      add_op(self, "images", { type = "half", part = part, row = half }, part == 0 and "first" or "second", { self.input })
+    return self.halves[part]
+  end
   if self.input and self.input_of ~= x then
     fail("stage '%s' reads a second input beside '%s'; networks of one input are exported", stage, self.input.name)
   end
@@ -180,7 +225,7 @@ local function picked(made_of, ref)
     if not ref.item then return maps end
     return { maps[ref.item] or fail("network.json: stage '%s' has no map %s", ref.stage, ref.item) }
   end
-  return { of.main }
+  return { of.images and of.images[ref.item or 1] or of.main }
 end
 
 -- What of files that are no RGB or grey bytes becomes the image; nil: they are such.
@@ -199,7 +244,7 @@ local function source_of(s, ref)
   end
   local map = #shape == 4
   return { image = true, steps = {}, c = shape[2], h = map and shape[3] or 1, w = map and shape[4] or 1, flat = not map,
-    bytes = ref.dtype == "uint8", of_bytes = ref.dtype == "uint8",
+    port = map and ref.port or nil, bytes = ref.dtype == "uint8", of_bytes = ref.dtype == "uint8",
     read = { size = map and { shape[3], shape[4] } or nil, resize = p.resize or "squash", shorter = p.shorter or 0,
       interpolation = p.interpolation or "bilinear", orient = p.orient ~= false, numbers = numbers_of(p, ref) } }
 end
@@ -221,16 +266,24 @@ local function compute(self, s, done)
   end
   if by_chance[s.stage] or prepare[s.stage] then
     read(s.inputs.images and "images" or "image")
-    if #v ~= 1 then fail("stage '%s' reads %d lists of images; one is exported", s.name, #v) end
+    if #v ~= 1 and not (#v == 2 and self.two) then fail("stage '%s' reads %d lists of images; one is exported", s.name, #v) end
     if s.params.always then fail("stage '%s': always = true draws in predictions, too, which is not exported", s.name) end
     if not v[1].image then fail("stage '%s' (%s) reads what the network gives, and only images are prepared so", s.name, s.stage) end
-    return { main = by_chance[s.stage] and v[1] or prepare[s.stage](s.params, v[1], s.name) }
+    local images = {}
+    for i, image in ipairs(v) do
+      images[i] = by_chance[s.stage] and image or prepare[s.stage](s.params, image, s.name)
+    end
+    return { main = images[1], images = images }
   end
   if not run[s.stage] then
     fail("stage '%s' (%s) is not exported: encoder, decoder, classifier, layers, dropout, add and concat are, behind %s", s.name,
       s.stage, table.concat(words.keys(prepare), ", "))
   end
   for _, port in ipairs { "features", "image", "x", "skips" } do read(port) end
+  if s.stage == "concat" and #v == 2 and v[1].image and v[2].image and v[1].port ~= v[2].port then
+    if v[1].bytes then fail("stage '%s' reads bytes", s.name) end
+    return { main = doubled(v[1]) }
+  end
   for i, x in ipairs(v) do
     if x.image and x.bytes then fail("stage '%s' reads bytes", s.name) end
     v[i] = as_value(self, x, s.name)
@@ -251,7 +304,12 @@ local function outputs_of(self, net, done)
 end
 
 local function once(net, prefix, h, w)
-  local self = setmetatable({ values = {}, ops = {}, sources = {}, images = {}, prefix = prefix, h = h, w = w }, state)
+  local self = setmetatable({ values = {}, ops = {}, sources = {}, images = {}, halves = {}, prefix = prefix, h = h, w = w }, state)
+  for _, s in ipairs(net.stages) do
+    for _, refs in next, s.inputs or {} do
+      for _, ref in ipairs(refs) do self.two = self.two or ref.port == "second" end
+    end
+  end
   local done = {}
   for _, s in ipairs(net.stages) do
     if s.source then self.sources[s.name] = s else done[s.name] = compute(self, s, done) end
