@@ -15,4 +15,9 @@ static inline int par_run(sp_ctx *ctx, int64_t n, int (*fn)(void *arg, int64_t i
   return SP_OK;
 }
 
+static inline int par_threads(sp_ctx *ctx) {
+  const sp_parallel *par = (const sp_parallel *)ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
+  return par ? par->threads(ctx) : 1;
+}
+
 #endif

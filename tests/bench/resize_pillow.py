@@ -37,8 +37,9 @@ for h, w, oh, ow in ((375, 500, 224, 224), (900, 1200, 288, 288), (256, 256, 224
     pictures = [Image.fromarray(i) for i in x]
     for how in ("bicubic", "bilinear"):
         stage = Stage("resize", {"size": [oh, ow], "interpolation": how}, [planes], order=CHANNELS_LAST, threads=1)
+        stage.run()
         mode = getattr(Image, how.upper())
-        ways = {"spcore": lambda: stage.run(), "Pillow": lambda: [i.resize((ow, oh), mode) for i in pictures]}
+        ways = {"spcore": stage.again, "Pillow": lambda: [i.resize((ow, oh), mode) for i in pictures]}
         if F:
             tensor, t_mode = torch.tensor(planes), getattr(F.InterpolationMode, how.upper())
             ways["torchvision"] = lambda: F.resize(tensor, [oh, ow], t_mode, antialias=True)

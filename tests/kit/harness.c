@@ -487,6 +487,13 @@ int spt_forward(spt *t, uint64_t step) {
   return check_status(t);
 }
 
+int spt_again(spt *t, int calls) {
+  int status = t->forwarded ? SP_OK : FAIL(t, SP_E_STATE, "harness: spt_forward comes first");
+  bool loss = t->type->flags & SP_STAGE_LOSS && t->training;
+  for (int i = 0; i < calls && !status; i++) status = run(t, SP_CALL_FORWARD, loss, false);
+  return status;
+}
+
 static int run_parts(spt *t) {
   int rc = SP_OK;
   if (t->n_parts > 1 && t->capture) return FAIL(t, SP_E_UNSUPPORTED, "harness: a backward in parts is not captured");

@@ -89,6 +89,8 @@ void spt_set_capture(spt *t, int how);
 
 /* Runs. The STATUS port, if there is one, is turned into a failure with the stage's words. */
 int spt_forward(spt *t, uint64_t step);
+/* The latest forward() so many times more without checks, poison and hashes: for measurements. */
+int spt_again(spt *t, int calls);
 int spt_backward(spt *t);
 /* Makes the gradients that all passes left to it, times `scale`: in place, or where dweights are wanted. */
 int spt_apply(spt *t, float scale, int in_place);

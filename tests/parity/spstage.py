@@ -49,7 +49,8 @@ def _load():
             ("spt_set_live", None, [p, i, f]), ("spt_set_id", None, [p, i64, ctypes.c_uint64]),
             ("spt_set_epoch", None, [p, ctypes.c_uint64]), ("spt_set_loss_scale", None, [p, f]),
             ("spt_set_dw_scale", None, [p, f]), ("spt_set_acc", None, [p, i, i]), ("spt_want", None, [p, i, i, i, i]),
-            ("spt_forward", i, [p, ctypes.c_uint64]), ("spt_backward", i, [p]), ("spt_ports", i, [p, i]),
+            ("spt_forward", i, [p, ctypes.c_uint64]), ("spt_again", i, [p, i]),
+            ("spt_backward", i, [p]), ("spt_ports", i, [p, i]),
             ("spt_count", i, [p, i, i]), ("spt_spec", ctypes.POINTER(_Spec), [p, i, i, i]),
             ("spt_set", i, [p, i, i, i, p]), ("spt_get", i, [p, i, i, i, p]), ("spt_weight_name", s, [p, i]),
             ("spt_weight_index", i, [p, s]), ("spt_port_index", i, [p, i, s]), ("spt_port_name", s, [p, i, i]),
@@ -170,6 +171,10 @@ class Stage:
     def run(self, step=0):
         """Runs forward() and leaves its outputs where they are."""
         self._check(_lib.spt_forward(self._t, step))
+
+    def again(self, calls=1):
+        """The latest forward() so many times more, without the harness's checks: for measurements."""
+        self._check(_lib.spt_again(self._t, calls))
 
     def forward(self, step=0):
         """Runs forward(); returns {port name: array, or list of arrays where there are not exactly one}."""

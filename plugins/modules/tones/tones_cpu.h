@@ -17,14 +17,20 @@ typedef struct tones_task {
 } tones_task;
 
 /* Rows from .. to of a sample. Masks are moved, or copied. */
-void tones_rows(const tones_task *t, const aug_part *part, void *work);
+void tones_rows(const tones_task *t, const aug_part *part);
 /* A whole sample; work: tones_jpeg_bytes(). */
 void tones_jpeg(const tones_task *t, int64_t sample, uint8_t *work);
 size_t tones_jpeg_bytes(int64_t h, int64_t w);
 /* Noise of four columns each, `fours` of them, of a row: 4 * fours numbers. */
 void tones_normals(float *z, uint64_t key, uint64_t id, uint32_t draw, int32_t fours);
-/* Looks at a channel of a sample, or with channel 0 at its greys. */
-void tones_look_at(const tones_task *t, int64_t sample, int64_t channel, tones_look *look);
+/* Looks at each channel of a sample, or for the first at its greys. */
+void tones_look_at(const tones_task *t, int64_t sample, tones_look *looks);
+/* Values of float images as bytes. */
+void tones_bytes(int32_t *y, const float *x, int64_t n, float max);
+enum {
+  TONES_RUN = 768,  /* values that are worked on at a time, where they are kept in between */
+  TONES_BESIDE = 4, /* channels side by side that have vectors of their own */
+};
 /* Whether float images may not have one of n values. */
 int tones_any_outside(const float *x, int64_t n, float max);
 /* The least and the largest of n values, taken along in reach. */

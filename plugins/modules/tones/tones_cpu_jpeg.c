@@ -63,36 +63,65 @@ static void quantise(uint8_t *plane, int64_t pitch, int64_t rows, const divisors
 
 size_t tones_jpeg_bytes(int64_t h, int64_t w) {
   jpeg_size s = jpeg_size_of((int32_t)h, (int32_t)w, BLOCKS);
-  /* beside the planes: three colours of a row, two rows of their blue and red */
-  return (size_t)s.bytes + 7 * ((size_t)s.pitch + 2 * (size_t)s.c_pitch + 64);
+  /* beside the planes: three colours of a row, two rows of their blue and red, and all colours of a row together */
+  return (size_t)s.bytes + 10 * ((size_t)s.pitch + 2 * (size_t)s.c_pitch + 64);
 }
 
-/* A row of a channel as bytes. */
-static void take(const tones_task *t, int64_t sample, int c, int64_t y, uint8_t *to) {
-  const aug_job *j = t->job;
-  size_t bytes = aug_element(j->dtype);
-  const void *row = aug_in_row(j, sample, j->pix == 1 ? c : 0, y, bytes);
-  int64_t step = j->pix, first = j->pix == 1 ? 0 : c;
-  if (j->dtype == SP_U8 && step == 1) memcpy(to, row, (size_t)j->w);
-  else if (j->dtype == SP_U8)
-    for (int64_t x = 0; x < j->w; x++) to[x] = ((const uint8_t *)row)[x * step + first];
-  else
-    for (int64_t x = 0; x < j->w; x++) {
-      float v = ((const float *)row)[x * step + first] / t->max * 255.0f;
-      to[x] = (uint8_t)rintf(v > 0 ? v < 255 ? v : 255 : 0);
-    }
+/* ---- rows of a sample as bytes, of each channel, and back ---- */
+AUG_VEC static void apart(uint8_t *restrict a, uint8_t *restrict b, uint8_t *restrict c, const uint8_t *restrict x,
+                          int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    a[i] = x[3 * i];
+    b[i] = x[3 * i + 1];
+    c[i] = x[3 * i + 2];
+  }
+}
+AUG_VEC static void together(uint8_t *restrict y, const uint8_t *restrict a, const uint8_t *restrict b,
+                             const uint8_t *restrict c, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    y[3 * i] = a[i];
+    y[3 * i + 1] = b[i];
+    y[3 * i + 2] = c[i];
+  }
+}
+/* To the nearest, half to even; max: white. */
+AUG_VEC static void to_bytes(uint8_t *restrict y, const float *restrict x, int64_t n, float max) {
+  for (int64_t i = 0; i < n; i++) {
+    float v = x[i] / max * 255.0f;
+    v = PIXEL_IF(v > 0.0f, v, 0.0f);
+    v = PIXEL_IF(v < 255.0f, v, 255.0f);
+    y[i] = (uint8_t)(int32_t)((v + 12582912.0f) - 12582912.0f);
+  }
+}
+AUG_VEC static void to_floats(float *restrict y, const uint8_t *restrict x, int64_t n, float max) {
+  for (int64_t i = 0; i < n; i++) y[i] = point_float(x[i], max);
 }
 
-static void give(const tones_task *t, int64_t sample, int c, int64_t y, const uint8_t *from) {
+/* rows[c]: of channel c; `all`: room for three of them. */
+static void take(const tones_task *t, int64_t sample, int64_t y, uint8_t *const *rows, uint8_t *all) {
   const aug_job *j = t->job;
   size_t bytes = aug_element(j->dtype);
-  void *row = aug_out_row(j, sample, j->pix == 1 ? c : 0, y, bytes);
-  int64_t step = j->pix, first = j->pix == 1 ? 0 : c;
-  if (j->dtype == SP_U8 && step == 1) memcpy(row, from, (size_t)j->w);
-  else if (j->dtype == SP_U8)
-    for (int64_t x = 0; x < j->w; x++) ((uint8_t *)row)[x * step + first] = from[x];
-  else
-    for (int64_t x = 0; x < j->w; x++) ((float *)row)[x * step + first] = point_float(from[x], t->max);
+  for (int64_t plane = 0; plane < j->planes; plane++) {
+    const void *row = aug_in_row(j, sample, plane, y, bytes);
+    int64_t n = (int64_t)j->w * j->pix;
+    uint8_t *to = j->pix == 3 ? all : rows[plane];
+    if (j->dtype == SP_F32) to_bytes(to, row, n, t->max);
+    else if (j->pix == 1) memcpy(to, row, (size_t)n);
+    if (j->pix == 3) apart(rows[0], rows[1], rows[2], j->dtype == SP_F32 ? all : row, j->w);
+  }
+}
+
+static void give(const tones_task *t, int64_t sample, int64_t y, const uint8_t *const *rows, uint8_t *all) {
+  const aug_job *j = t->job;
+  size_t bytes = aug_element(j->dtype);
+  for (int64_t plane = 0; plane < j->planes; plane++) {
+    void *row = aug_out_row(j, sample, plane, y, bytes);
+    int64_t n = (int64_t)j->w * j->pix;
+    const uint8_t *from = j->pix == 3 ? all : rows[plane];
+    if (j->pix == 3) together(j->dtype == SP_F32 ? all : row, rows[0], rows[1], rows[2], j->w);
+    if (j->dtype == SP_F32) to_floats(row, from, n, t->max);
+    else if (j->pix == 1) memcpy(row, from, (size_t)n);
+  }
 }
 
 /* What lies beyond an edge is like the edge. */
@@ -145,16 +174,16 @@ void tones_jpeg(const tones_task *t, int64_t sample, uint8_t *work) {
   jpeg_size s = jpeg_size_of(j->h, j->w, BLOCKS);
   int64_t line = s.pitch + 2 * s.c_pitch + 64;
   uint8_t *bright = work, *blue = bright + (int64_t)s.pitch * s.rows, *red = blue + (int64_t)s.c_pitch * s.c_rows;
-  uint8_t *row[7];
-  for (int i = 0; i < 7; i++) row[i] = work + s.bytes + i * line;
+  uint8_t *row[8];
+  for (int i = 0; i < 8; i++) row[i] = work + s.bytes + i * line; /* the last one has three lines */
   int three = j->planes * j->pix == 3;
   for (int32_t y = 0; y < j->h; y++) {
     uint8_t *to = bright + (int64_t)y * s.pitch;
     if (!three) {
-      take(t, sample, 0, y, to);
+      take(t, sample, y, &to, row[7]);
     } else {
       int odd = y & 1;
-      for (int c = 0; c < 3; c++) take(t, sample, c, y, row[c]);
+      take(t, sample, y, row, row[7]);
       colours(to, row[3 + odd], row[5 + odd], row[0], row[1], row[2], j->w);
       widen(row[3 + odd], j->w, 2 * s.c_pitch);
       widen(row[5 + odd], j->w, 2 * s.c_pitch);
@@ -182,12 +211,12 @@ void tones_jpeg(const tones_task *t, int64_t sample, uint8_t *work) {
   for (int32_t y = 0; y < j->h; y++) {
     const uint8_t *from = bright + (int64_t)y * s.pitch;
     if (!three) {
-      give(t, sample, 0, y, from);
+      give(t, sample, y, &from, row[7]);
       continue;
     }
     smooth(row[3], blue, &s, y);
     smooth(row[4], red, &s, y);
     back(row[0], row[1], row[2], from, row[3], row[4], j->w);
-    for (int c = 0; c < 3; c++) give(t, sample, c, y, row[c]);
+    give(t, sample, y, (const uint8_t *const *)row, row[7]);
   }
 }

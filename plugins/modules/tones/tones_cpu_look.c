@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT
  * tones_cpu_look.c - what is found out of a channel before it is changed, and normal numbers, on the CPU. */
+#include "../../kits/aug/words.h"
+#include "point_lanes.h"
 #include "tones_cpu.h"
 
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-enum { LANES = 16 };
+enum { MANY = 16 };
 
 /* Sixteen at a time, each with limits of its own, which the compiler vectorises. */
 AUG_VEC static void limits(const float *restrict x, int64_t n, float *restrict least, float *restrict most) {
-  float lo[LANES], hi[LANES];
-  for (int l = 0; l < LANES; l++) lo[l] = least[l], hi[l] = most[l];
-  for (int64_t i = 0; i + LANES <= n; i += LANES)
-    for (int l = 0; l < LANES; l++) {
+  float lo[MANY], hi[MANY];
+  for (int l = 0; l < MANY; l++) lo[l] = least[l], hi[l] = most[l];
+  for (int64_t i = 0; i + MANY <= n; i += MANY)
+    for (int l = 0; l < MANY; l++) {
       lo[l] = PIXEL_IF(x[i + l] < lo[l], x[i + l], lo[l]);
       hi[l] = PIXEL_IF(x[i + l] > hi[l], x[i + l], hi[l]);
     }
-  for (int l = 0; l < LANES; l++) least[l] = lo[l], most[l] = hi[l];
+  for (int l = 0; l < MANY; l++) least[l] = lo[l], most[l] = hi[l];
 }
 
 AUG_VEC static int outside(const float *restrict x, int64_t n, float lo, float hi) {
@@ -33,14 +31,14 @@ int tones_any_outside(const float *x, int64_t n, float max) {
 }
 
 void tones_limits(const float *x, int64_t n, float reach[2]) {
-  float lo[LANES], hi[LANES];
-  for (int l = 0; l < LANES; l++) lo[l] = reach[0], hi[l] = reach[1];
+  float lo[MANY], hi[MANY];
+  for (int l = 0; l < MANY; l++) lo[l] = reach[0], hi[l] = reach[1];
   limits(x, n, lo, hi);
-  for (int64_t i = n / LANES * LANES; i < n; i++) {
+  for (int64_t i = n / MANY * MANY; i < n; i++) {
     lo[0] = x[i] < lo[0] ? x[i] : lo[0];
     hi[0] = x[i] > hi[0] ? x[i] : hi[0];
   }
-  for (int l = 0; l < LANES; l++) {
+  for (int l = 0; l < MANY; l++) {
     reach[0] = lo[l] < reach[0] ? lo[l] : reach[0];
     reach[1] = hi[l] > reach[1] ? hi[l] : reach[1];
   }
@@ -96,6 +94,44 @@ static void find_limits(const tones_task *t, int64_t sample, int64_t channel, to
   look->hi = hi[0];
 }
 
+/* Channels side by side take turns in the lanes. */
+LANES_VEC static void limits_beside(const float *restrict x, int64_t n, int32_t pix, lanes *restrict least,
+                                    lanes *restrict most) {
+  lanes lo[TONES_BESIDE], hi[TONES_BESIDE];
+  for (int32_t k = 0; k < pix; k++) {
+    lo[k] = lanes_of(x);
+    for (int l = 0; l < LANES; l++) lo[k][l] = x[(k * LANES + l) % pix];
+    hi[k] = lo[k];
+  }
+  int64_t i = 0;
+  for (; i + pix * LANES <= n; i += pix * LANES)
+    for (int32_t k = 0; k < pix; k++) {
+      lanes v = lanes_of(x + i + k * LANES);
+      lo[k] = lanes_min(v, lo[k]);
+      hi[k] = lanes_max(v, hi[k]);
+    }
+  for (int32_t c = 0; i < n; i++, c = c + 1 < pix ? c + 1 : 0) {
+    lo[0][c] = x[i] < lo[0][c] ? x[i] : lo[0][c];
+    hi[0][c] = x[i] > hi[0][c] ? x[i] : hi[0][c];
+  }
+  for (int32_t k = 0; k < pix; k++) least[k] = lo[k], most[k] = hi[k];
+}
+
+static void find_limits_beside(const aug_job *j, int64_t sample, tones_look *looks) {
+  const float *x = aug_in_row(j, sample, 0, 0, sizeof(float));
+  int32_t pix = j->pix;
+  lanes lo[TONES_BESIDE], hi[TONES_BESIDE];
+  limits_beside(x, (int64_t)j->h * j->w * pix, pix, lo, hi);
+  for (int32_t c = 0; c < pix; c++) looks[c].lo = looks[c].hi = x[c];
+  for (int32_t i = 0; i < pix * LANES; i++) {
+    tones_look *to = &looks[i % pix];
+    float least = lo[i / LANES][i % LANES], most = hi[i / LANES][i % LANES];
+    to->lo = least < to->lo ? least : to->lo;
+    to->hi = most > to->hi ? most : to->hi;
+  }
+  for (int32_t c = 0; c < pix; c++) looks[c].lo += 0.0f, looks[c].hi += 0.0f;
+}
+
 /* Four counters of each value, so that equal neighbours do not wait for each other. */
 static void count(const tones_task *t, int64_t sample, int64_t channel, tones_look *look) {
   const aug_job *j = t->job;
@@ -105,7 +141,13 @@ static void count(const tones_task *t, int64_t sample, int64_t channel, tones_lo
   const uint8_t *x = from;
   memset(n, 0, sizeof n);
   if (j->dtype == SP_F32) {
-    for (int64_t i = 0; i < elements; i++) n[i & 3][point_byte(((const float *)from)[i * pix], t->max)]++;
+    int32_t at[TONES_RUN];
+    int64_t run = pix > TONES_RUN ? 1 : TONES_RUN / pix; /* of all channels beside; where they are many, one by one */
+    for (int64_t i = 0; i < elements; i += run) {
+      int64_t some = elements - i < run ? elements - i : run;
+      tones_bytes(at, (const float *)from + i * pix, (some - 1) * pix + 1, t->max);
+      for (int64_t k = 0; k < some; k++) n[k & 3][at[k * pix]]++;
+    }
   } else {
     int64_t i = 0;
     for (; i + 4 <= elements; i += 4, x += 4 * pix) {
@@ -140,93 +182,36 @@ static void find_mean(const tones_task *t, int64_t sample, tones_look *look) {
   look->mean = bytes ? (float)((double)sum / (double)(j->h * n)) : point_grey_mean(sum, j->h * n, t->max);
 }
 
-void tones_look_at(const tones_task *t, int64_t sample, int64_t channel, tones_look *look) {
-  if (t->step.op == TONES_AUTOCONTRAST) find_limits(t, sample, channel, look);
-  else if (t->step.op == TONES_EQUALIZE) count(t, sample, channel, look);
-  else if (channel == 0) find_mean(t, sample, look);
+void tones_look_at(const tones_task *t, int64_t sample, tones_look *looks) {
+  const aug_job *j = t->job;
+  int few = j->dtype == SP_F32 && j->pix > 1 && j->pix <= TONES_BESIDE;
+  if (t->step.op == TONES_CONTRAST) find_mean(t, sample, looks);
+  else if (t->step.op == TONES_AUTOCONTRAST && few) find_limits_beside(j, sample, looks);
+  else
+    for (int64_t channel = 0; channel < j->planes * j->pix; channel++)
+      if (t->step.op == TONES_AUTOCONTRAST) find_limits(t, sample, channel, &looks[channel]);
+      else count(t, sample, channel, &looks[channel]);
 }
 
 /* ---- normal numbers ---- */
-enum { FOURS = 32 }; /* draws at a time */
-
-/* Words of draws side by side: word k of draw i is w[k][i]. */
-typedef struct words {
-  _Alignas(32) uint32_t w[4][FOURS];
-} words;
-
-static void draw_plain(words *to, uint64_t key, uint64_t id, uint32_t draw) {
-  for (uint32_t i = 0; i < FOURS; i++) {
-    sp_rng4 r = sp_rng(key, id, draw + i);
-    for (int k = 0; k < 4; k++) to->w[k][i] = r.v[k];
-  }
-}
-
-#if defined(__x86_64__)
-/* sp_rng of four draws at a time, a word in each half of a vector's elements; three such at once hide the products'
- * time. */
-#define AVX2 __attribute__((target("avx2")))
-AVX2 static void draw_avx2(words *to, uint64_t key, uint64_t id, uint32_t draw) {
-  enum { MANY = 4 };
-  const __m256i a = _mm256_set1_epi64x(0xD2511F53), b = _mm256_set1_epi64x(0xCD9E8D57),
-                low = _mm256_set1_epi64x(0xffffffff);
-  const __m256i next = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
-  for (uint32_t at = 0; at < FOURS; at += 4 * MANY) {
-    __m256i c[MANY][4];
-    for (uint32_t m = 0; m < MANY; m++) {
-      c[m][0] = _mm256_set1_epi64x((int64_t)(uint32_t)id);
-      c[m][1] = _mm256_set1_epi64x((int64_t)(id >> 32));
-      uint32_t d = draw + at + 4 * m;
-      c[m][2] = _mm256_setr_epi64x((int64_t)d, (int64_t)(uint32_t)(d + 1), (int64_t)(uint32_t)(d + 2),
-                                   (int64_t)(uint32_t)(d + 3));
-      c[m][3] = _mm256_setzero_si256();
+LANES_VEC static void normals(float *restrict z, const aug_words *restrict w, int32_t n) {
+  _Alignas(32) float v[4][AUG_DRAWS];
+  for (int32_t i = 0; i < n; i += LANES)
+    for (int k = 0; k < 4; k += 2) {
+      lanes x, y;
+      lanes_normal(lanes_words(&w->v[k][i]), lanes_words(&w->v[k + 1][i]), &x, &y);
+      lanes_to(&v[k][i], x);
+      lanes_to(&v[k + 1][i], y);
     }
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-    for (int round = 0; round < 10; round++) {
-      __m256i x = _mm256_set1_epi64x((int64_t)k0), y = _mm256_set1_epi64x((int64_t)k1);
-      for (int m = 0; m < MANY; m++) {
-        __m256i p = _mm256_mul_epu32(c[m][0], a), q = _mm256_mul_epu32(c[m][2], b);
-        __m256i n0 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(q, 32), c[m][1]), x);
-        __m256i n2 = _mm256_xor_si256(_mm256_xor_si256(_mm256_srli_epi64(p, 32), c[m][3]), y);
-        c[m][1] = _mm256_and_si256(q, low);
-        c[m][3] = _mm256_and_si256(p, low);
-        c[m][0] = n0;
-        c[m][2] = n2;
-      }
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
-    }
-    for (int m = 0; m < MANY; m++)
-      for (int k = 0; k < 4; k++)
-        _mm_store_si128((__m128i *)&to->w[k][at + 4 * (uint32_t)m],
-                        _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(c[m][k], next)));
-  }
-}
-#endif
-
-static void draw_words(words *to, uint64_t key, uint64_t id, uint32_t draw) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) {
-    draw_avx2(to, key, id, draw);
-    return;
-  }
-#endif
-  draw_plain(to, key, id, draw);
-}
-
-AUG_VEC static void normals(float *restrict x, float *restrict y, const uint32_t *restrict a,
-                            const uint32_t *restrict b) {
-  for (int i = 0; i < FOURS; i++) point_normal(a[i], b[i], &x[i], &y[i]);
+  for (int32_t i = 0; i < n; i++)
+    for (int k = 0; k < 4; k++) z[4 * i + k] = v[k][i];
 }
 
 void tones_normals(float *z, uint64_t key, uint64_t id, uint32_t draw, int32_t fours) {
-  for (int32_t at = 0; at < fours; at += FOURS) {
-    words w;
-    float v[4][FOURS];
-    int32_t n = fours - at < FOURS ? fours - at : FOURS;
-    draw_words(&w, key, id, draw + (uint32_t)at);
-    normals(v[0], v[1], w.w[0], w.w[1]);
-    normals(v[2], v[3], w.w[2], w.w[3]);
-    for (int32_t i = 0; i < n; i++)
-      for (int k = 0; k < 4; k++) z[4 * (at + i) + k] = v[k][i];
+  for (int32_t at = 0; at < fours; at += AUG_DRAWS) {
+    aug_words w;
+    int32_t n = fours - at < AUG_DRAWS ? fours - at : AUG_DRAWS;
+    aug_words_of(&w, key, id, draw + (uint32_t)at, n);
+    normals(z + 4 * at, &w, n);
   }
 }

@@ -139,11 +139,6 @@ static int part(void *arg, int64_t item, int worker) {
   return SP_OK;
 }
 
-static int threads_of(sp_ctx *ctx) {
-  const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
-  return par ? par->threads(ctx) : 1;
-}
-
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const elastic_params *p = self;
   aug_jobs jobs;
@@ -164,7 +159,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   }
   c.each = work_floats(c.range.w, given ? 0 : c.x.radius, given ? 0 : c.y.radius);
   /* Few samples are cut, into parts of more rows than they make twice. */
-  int64_t wanted = (2 * threads_of(ctx) + jobs.n - 1) / jobs.n, most = c.range.h / (2 * c.y.radius + 1);
+  int64_t wanted = (2 * par_threads(ctx) + jobs.n - 1) / jobs.n, most = c.range.h / (2 * c.y.radius + 1);
   c.blocks = wanted < most ? wanted : most < 1 ? 1 : most;
   return par_run(ctx, jobs.n * c.blocks, part, &c);
 }
@@ -176,7 +171,7 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   if (rc) return rc;
   int drawn = !pl->in[AUG_DRAWN].n;
   int64_t each = work_floats(w, drawn ? elastic_radius(p, 0) : 0, drawn ? elastic_radius(p, 1) : 0);
-  pl->scratch_bytes = (size_t)(each * threads_of(ctx)) * sizeof(float);
+  pl->scratch_bytes = (size_t)(each * par_threads(ctx)) * sizeof(float);
   return SP_OK;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * erase_cpu.c - the stage `erase` on the CPU. */
-#include "../../kits/aug/cpu.h"
+#define LANES 16
+#include "../../kits/aug/lanes.h"
+#include "../../kits/aug/words.h"
 #include "erase.h"
 
 #include <string.h>
-
-enum { BLOCK = 256 };
 
 typedef struct erase_call {
   erase_how how;
@@ -14,20 +14,48 @@ typedef struct erase_call {
 } erase_call;
 
 /* ---- noise ---- */
-typedef struct words {
-  uint32_t v[4][BLOCK / 4];
-} words;
+/* aug_log_part of several numbers. */
+LANES_FN lanes log_part(lane_ints n) {
+  lane_ints bits = (lane_ints)lanes_floats(n), e = (bits >> 23) - 127 - 24, high;
+  bits = (bits & 0x7fffff) | 0x3f800000;
+  high = -(lane_ints)(bits > 0x3fb504f3);
+  e += high;
+  lanes m = (lanes)(bits - (high << 23)), t = (m - 1.0f) / (m + 1.0f), z = t * t, v = z * (1.0f / 9.0f) + 1.0f / 7.0f;
+  v = z * v + 1.0f / 5.0f;
+  v = z * v + 1.0f / 3.0f;
+  v = (t + t) * (z * v + 1.0f);
+  return lanes_floats(e) * 0.69314718f + v;
+}
 
-AUG_VEC static void normals(float *restrict y, const words *restrict w, int32_t quads, float value, float by) {
-  for (int32_t i = 0; i < quads; i++) {
-    float a, b, c, d;
-    aug_normal(w->v[0][i], w->v[1][i], &a, &b);
-    aug_normal(w->v[2][i], w->v[3][i], &c, &d);
-    y[4 * i] = value + a * by;
-    y[4 * i + 1] = value + b * by;
-    y[4 * i + 2] = value + c * by;
-    y[4 * i + 3] = value + d * by;
-  }
+/* aug_normal of them. */
+LANES_FN void normal(lane_words a, lane_words b, lanes *one, lanes *other) {
+  lanes r = lanes_sqrt(-2.0f * log_part((lane_ints)((a >> 8) + 1u))), s, c;
+  lane_ints turn = (lane_ints)(b >> 8), q = (turn + (1 << 21)) >> 22, odd = -(q & 1);
+  lanes f = lanes_floats(turn - (q << 22)) * (1.0f / 4194304.0f), z = f * f;
+  s = z * -0.0046817541353f + 0.0796926262462f;
+  s = z * s + -0.6459640975063f;
+  s = f * (z * s + 1.5707963267949f);
+  c = z * 0.0009192602749f + -0.0208634807634f;
+  c = z * c + 0.2536695079011f;
+  c = z * c + -1.2337005501362f;
+  c = z * c + 1.0f;
+  lane_ints x = lanes_int_if(odd, (lane_ints)s ^ (lane_ints)(odd & INT32_MIN), (lane_ints)c);
+  lane_ints y = lanes_int_if(odd, (lane_ints)c, (lane_ints)s), sign = (q & 2) << 30;
+  *one = r * (lanes)(x ^ sign);
+  *other = r * (lanes)(y ^ sign);
+}
+
+LANES_VEC static void normals(float *restrict y, const aug_words *restrict w, int32_t quads, float value, float by) {
+  _Alignas(64) float v[4][AUG_DRAWS];
+  for (int32_t i = 0; i < quads; i += LANES)
+    for (int k = 0; k < 4; k += 2) {
+      lanes a, b;
+      normal(lanes_words(&w->v[k][i]), lanes_words(&w->v[k + 1][i]), &a, &b);
+      lanes_to(&v[k][i], value + a * by);
+      lanes_to(&v[k + 1][i], value + b * by);
+    }
+  for (int32_t i = 0; i < quads; i++)
+    for (int k = 0; k < 4; k++) y[4 * i + k] = v[k][i];
 }
 
 static inline uint8_t to_byte(float v) {
@@ -36,32 +64,32 @@ static inline uint8_t to_byte(float v) {
   return (uint8_t)(int32_t)((v + 12582912.0f) - 12582912.0f); /* to the nearest, half to even, without a call */
 }
 
-/* erase_words() of n quads that follow each other. */
-AUG_VEC static void roll(words *restrict w, uint64_t key, uint64_t id, uint32_t first, int32_t n) {
-  for (int32_t i = 0; i < n; i++) {
-    sp_rng4 r = sp_rng(key, id, first + (uint32_t)i);
-    for (int e = 0; e < 4; e++) w->v[e][i] = r.v[e];
+LANES_VEC static void keep_bytes(uint8_t *restrict to, float *restrict v, int32_t n, int pix) {
+  for (int32_t i = 0; i < n; i += LANES) { /* v has room for whole lanes */
+    lanes one = lanes_min(lanes_max(lanes_of(v + i), lanes_all(0.0f)), lanes_all(255.0f));
+    lanes_to(v + i, lanes_nearest(one));
   }
+  if (pix == 1)
+    for (int32_t i = 0; i < n; i++) to[i] = (uint8_t)(int32_t)v[i];
+  else
+    for (int32_t i = 0; i < n; i++) to[(int64_t)i * pix] = (uint8_t)(int32_t)v[i];
 }
-
-#define KEEP(type, v) \
-  for (int32_t i = 0; i < n; i++) ((type *)to)[(int64_t)i * pix] = (type)(v);
-AUG_VEC static void keep_bytes(uint8_t *restrict to, const float *restrict v, int32_t n,
-                               int pix){KEEP(uint8_t, to_byte(v[i]))} AUG_VEC
-    static void keep_floats(float *restrict to, const float *restrict v, int32_t n, int pix) {
-  KEEP(float, v[i])
+static void keep_floats(float *restrict to, const float *restrict v, int32_t n, int pix) {
+  if (pix == 1) memcpy(to, v, (size_t)n * sizeof *v);
+  else
+    for (int32_t i = 0; i < n; i++) to[(int64_t)i * pix] = v[i];
 }
 
 static void noise_row(const erase_call *c, const aug_part *part, const erase_box *b, int64_t channel, int32_t y,
                       void *row) {
   const aug_job *j = part->job;
   int32_t first = b->left / 4, end = (b->left + b->w + 3) / 4, k = j->pix > 1 ? (int32_t)channel : 0;
-  uint64_t key = erase_key(&c->dice, channel);
-  words w;
-  float v[BLOCK];
-  for (int32_t quad = first; quad < end; quad += BLOCK / 4) {
-    int32_t n = end - quad < BLOCK / 4 ? end - quad : BLOCK / 4;
-    roll(&w, key, c->dice.ids[c->dice.same ? 0 : part->sample], erase_group(y, quad, j->w), n);
+  uint64_t key = erase_key(&c->dice, channel), id = c->dice.ids[c->dice.same ? 0 : part->sample];
+  aug_words w;
+  float v[4 * AUG_DRAWS + LANES];
+  for (int32_t quad = first; quad < end; quad += AUG_DRAWS) {
+    int32_t n = end - quad < AUG_DRAWS ? end - quad : AUG_DRAWS;
+    aug_words_of(&w, key, id, erase_group(y, quad, j->w), n);
     normals(v, &w, n, c->how.value[channel % c->how.values], c->how.noise);
     int32_t from = b->left > 4 * quad ? b->left : 4 * quad;
     int32_t to = b->left + b->w < 4 * (quad + n) ? b->left + b->w : 4 * (quad + n);
