@@ -388,7 +388,7 @@ def csv_latin1(c):
     "a CSV file with a label in Latin-1"
     c.image("in/0.png")
     c.write("d.csv", b"file,label\nin/0.png,caf\xe9\n")
-    c.run("data d.csv", 1, "d.csv line 2, column 2 (label): it is empty, or too long, or has a line break, or is no UTF-8")
+    c.run("data d.csv", 1, "d.csv line 2, column 2 (label): it is no UTF-8, but perhaps Latin-1")
 
 
 @case
@@ -920,6 +920,93 @@ def batch_norm_of_one(c):
     c.run(f"run {c.path('net.lua')} --set reader.drop_last=true", says="step\t1")
     c.run(f"run {c.path('net.lua')} --steps 2", says="step\t1")
     c.run(f"run {c.path('net.lua')} --batch 1", 1, "a batch has 1: take a larger batch", lacks="step\t")
+
+
+@case
+def several_pictures(c):
+    "TIFF of pages, animated GIF and WebP: that the first picture alone is read is said"
+    for ending, word in (("tif", "pages"), ("gif", "pictures"), ("webp", "pictures")):
+        pages = [Image.fromarray(c.picture(8, 8)) for _ in range(3)]
+        for k in range(2):
+            pages[0].save(c.path(f"{ending}/{'ab'[k]}/0.{ending}"), save_all=True, append_images=pages[1:] if k else [])
+        c.run(f"data {ending} --check", says=[f"{ending}/b/0.{ending} has several {word}, of which the first is read", "reduced: 1 sample"])
+
+
+@case
+def links_and_loops(c):
+    "links that lead nowhere, to themselves, and to a folder above"
+    for k in range(2):
+        c.image(f"d/{'ab'[k]}/0.png", 8)
+        c.image(f"e/images/{k}.png", 8)
+        c.image(f"e/masks/{k}.png", c.labels(8, 8, 2))
+    c.write("e/classes.txt", "a\nb\n")
+    os.symlink("..", c.path("d/a/up"))
+    c.run("data d", 1, "folder d/a/up is a link to one that it lies in; remove the link")
+    os.symlink("gone.png", c.path("e/images/dead.png"))
+    c.run("data e", 1, "e/images/dead.png: No such file or directory; a link that leads nowhere is removed")
+    os.remove(c.path("e/images/dead.png"))
+    os.symlink("self.png", c.path("e/images/self.png"))
+    c.run("data e", 1, "e/images/self.png: Too many levels of symbolic links")
+
+
+@case
+def letters_in_two_forms(c):
+    "names in Unicode's NFC and NFD, which look the same"
+    for k in range(2):
+        c.image(f"d/images/ka\u0308se{k}.png", 8)
+        c.image(f"d/masks/k\u00e4se{k}.png", c.labels(8, 8, 2))
+    c.write("d/classes.txt", "a\nb\n")
+    c.run("data d", 1, "is nearly that (its accents or blanks are other bytes, as of Unicode's NFC and NFD): rename it")
+    c.write("d/images/d.csv", "file,label\nk\u00e4se0.png,a\nk\u00e4se1.png,b\n")
+    c.run("data d/images/d.csv", 1, "other bytes (as of Unicode's NFC and NFD)")
+
+
+@case
+def decimal_commas(c):
+    "numbers with decimal commas between semicolons are no classes"
+    for k in range(4):
+        c.image(f"{k}.png", 8)
+    c.write("d.csv", "file;x\r\n" + "".join(f"{k}.png;{k},5\r\n" for k in range(4)))
+    doc = c.json("data d.csv")
+    assert doc["target"] == "numbers", doc
+    c.run("data d.csv --target class", 1, "the label 0,5 is no whole number")
+
+
+@case
+def masks_with_alpha(c):
+    "grey masks with alpha: which colours mean what is asked, and the cure read"
+    for k in range(6):
+        c.image(f"d/images/{k}.png", 8)
+        grey = Image.fromarray(c.labels(8, 8, 2))
+        c.image(f"d/masks/{k}.png", Image.merge("LA", (grey, Image.fromarray(np.full((8, 8), 255, "uint8")))))
+    c.write("d/classes.txt", "a\nb\n")
+    c.run("data d --check", 1, ["this one is grey with alpha", "(--mask-values '#000000=0,#010101=1')"])
+    c.run("data d --check --mask-values '#000000=0,#010101=1'", says="train pixels: a 50.0 %, b 50.0 %")
+
+
+@case
+def members_that_are_no_sample(c):
+    "tar files whose labels or images are called otherwise: what is there is named"
+    def tar(name, *endings):
+        with tarfile.open(c.path(f"{name}/train-0000.tar"), "w") as t:
+            for k in range(2):
+                for ending, data in endings:
+                    m = tarfile.TarInfo(f"{k}.{ending}")
+                    m.size = len(data)
+                    t.addfile(m, io.BytesIO(data))
+
+    buffer = io.BytesIO()
+    Image.fromarray(c.picture(8, 8)).save(buffer, "PNG")
+    png = ("png", buffer.getvalue())
+    tar("txt", png, ("txt", b"1"))
+    c.run("data txt", 1, ["there is no 0.seg.png or .mask.png, and as a label no .cls", "left out is 0.txt"])
+    tar("heic", ("heic", b"x"), ("cls", b"1"))
+    c.run("data heic", 1, ["the shards hold no sample", "they hold 2 HEIC images, such as 0.heic, to be converted: heif-convert"])
+    tar("gz", ("png.gz", b"x"), ("cls.gz", b"1"))
+    c.run("data gz", 1, ["the shards hold no sample", "they hold 0.cls.gz"])
+    os.makedirs(c.path("xz/x").rsplit("/", 1)[0], exist_ok=True)
+    c.write("xz/a.tar.xz", "x")
+    c.run("data xz", 1, "1 archive that is not read (a.tar.xz)")
 
 
 if __name__ == "__main__":

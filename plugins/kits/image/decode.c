@@ -321,9 +321,9 @@ int im_labels(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
 }
 
 int im_in_colour(const im_decoder *d) {
-  enum { RGB = 2, RGBA = 6, KIND_AT = 25 }; /* of the header's bytes */
+  enum { RGB = 2, GREY_ALPHA = 4, RGBA = 6, KIND_AT = 25 }; /* of the header's bytes */
   int kind = im_is_png(d) && d->size > KIND_AT ? ((const uint8_t *)d->file.p)[KIND_AT] : 0;
-  return kind == RGB || kind == RGBA;
+  return kind == RGB || kind == RGBA || kind == GREY_ALPHA; /* labels are its colours, whatever alpha says */
 }
 
 int im_has_byte_labels(const im_decoder *d) {

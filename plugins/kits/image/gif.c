@@ -4,6 +4,7 @@
 #include "formats.h"
 
 #ifdef HAVE_GIF
+#include <stdio.h>
 #include <string.h>
 
 #include <gif_lib.h>
@@ -53,6 +54,21 @@ static int find_picture(job *j) {
   }
 }
 
+/* Is another picture behind this one? */
+static int has_more(job *j) {
+  for (;;) {
+    GifRecordType record;
+    GifByteType *block;
+    int kind;
+    if (DGifGetRecordType(j->gif, &record) == GIF_ERROR || record == TERMINATE_RECORD_TYPE) return 0;
+    if (record == IMAGE_DESC_RECORD_TYPE) return 1;
+    if (record != EXTENSION_RECORD_TYPE) continue;
+    if (DGifGetExtension(j->gif, &kind, &block) == GIF_ERROR) return 0;
+    while (block)
+      if (DGifGetExtensionNext(j->gif, &block) == GIF_ERROR) return 0;
+  }
+}
+
 /* The row of the picture that comes k-th in the file. */
 static int row_of(const GifImageDesc *i, int k) {
   static const int first[] = {0, 4, 2, 1}, step[] = {8, 8, 4, 2};
@@ -95,7 +111,10 @@ static int run(job *j, int64_t max_pixels, im_buf *px) {
   j->h = i->Top + i->Height > j->gif->SHeight ? i->Top + i->Height : j->gif->SHeight;
   if ((rc = im_check_pixels(j->d, j->w, j->h, max_pixels)) || !px) return rc;
   uint8_t *rgb = im_reserve(px, (size_t)j->w * (size_t)j->h * 3);
-  return rgb ? read_rows(j, rgb) : im_say(j->d, SP_E_NOMEM, "no memory for %d x %d pixels", j->w, j->h);
+  if (!rgb) return im_say(j->d, SP_E_NOMEM, "no memory for %d x %d pixels", j->w, j->h);
+  rc = read_rows(j, rgb);
+  if (!rc && has_more(j)) snprintf(j->d->lost, sizeof j->d->lost, "several pictures, of which the first is read");
+  return rc;
 }
 
 int im_gif(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {

@@ -147,6 +147,7 @@ static void note_lost(job *j, TIFF *tif) {
                           : "four are",
              cure);
   else if (j->bits == 16) im_lost_bits(j->d, j->bits);
+  else if (!TIFFLastDirectory(tif)) snprintf(j->d->lost, sizeof j->d->lost, "several pages, of which the first is read");
 }
 
 static int run(job *j, TIFF *tif) {

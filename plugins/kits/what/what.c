@@ -99,6 +99,8 @@ static const struct {
      {"image of a format that is not read", "images of formats that are not read", MAGICK("exr")}},
     {" nii nii.gz mha mhd nrrd mgz npz mat h5 hdf5 ",
      {"file of arrays", "files of arrays", "numpy.save(\"FILE.npy\", array) for each image, in Python"}},
+    {" zip 7z rar tar.xz txz tar.bz2 tbz2 tar.zst tzst ",
+     {"archive that is not read", "archives that are not read", "unpack it, or let spcore_import.py FILE.zip -o NEW read it"}},
 };
 
 int what_ending(const char *name) {

@@ -75,10 +75,20 @@ static int visit(heap *h, const char *rel, const struct dirent *e, const level *
     rd_leave(h->left, name, kind);
     return SP_OK;
   }
-  if (kind < 0) return ctx->host->fail(ctx, SP_E_IO, "image %s: %s", path, strerror(errno));
+  if (kind < 0)
+    return ctx->host->fail(ctx, SP_E_IO, "image %s: %s; a link that leads nowhere is removed or made again", path, strerror(errno));
   h->direct |= at->depth == 1;
   if (!rd_names_add(&h->images, name)) return SP_OK;
   return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", h->base);
+}
+
+/* The link is the last on the way. */
+static int loops(sp_ctx *ctx, const char *path) {
+  char link[4096];
+  struct stat st;
+  snprintf(link, sizeof link, "%s", path);
+  for (char *slash; lstat(link, &st) == 0 && !S_ISLNK(st.st_mode) && (slash = strrchr(link, '/')); *slash = 0) {}
+  return ctx->host->fail(ctx, SP_E_DATA, "folder %s is a link to one that it lies in; remove the link", link);
 }
 
 static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {
@@ -87,7 +97,7 @@ static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {
   *here = (level){up, st.st_dev, st.st_ino, up ? up->depth + 1 : 1};
   for (const level *l = up; l; l = l->up)
     if (l->dev == st.st_dev && l->ino == st.st_ino)
-      return ctx->host->fail(ctx, SP_E_DATA, "folder %s is a link to one that it lies in; remove the link", path);
+      return loops(ctx, path);
   if (here->depth > MAX_DEPTH)
     return ctx->host->fail(ctx, SP_E_DATA, "folder %s lies more than %d folders deep", path, MAX_DEPTH);
   return SP_OK;

@@ -81,8 +81,11 @@ int rd_csv_take_value(rd_csv *j, rd_sample *s, int *skip) {
   }
   place_of(j, column, where);
   int rc = rd_add_word(one ? &j->labels : &j->cells, text, strlen(text), where, &s->label);
+  if (rc == SP_E_DATA && text_wrong(text, strlen(text)) < strlen(text))
+    return rd_csv_complain(j, column, "it is no UTF-8, but perhaps Latin-1, as older programs write it",
+                           "save the file as UTF-8, as with iconv -f LATIN1 -t UTF-8");
   if (rc == SP_E_DATA)
-    return rd_csv_complain(j, column, "it is empty, or too long, or has a line break, or is no UTF-8",
+    return rd_csv_complain(j, column, "it is empty, or too long, or has a line break",
                            "write the name or the number of a class");
   return rc ? rd_no_memory(j->l) : SP_OK;
 }

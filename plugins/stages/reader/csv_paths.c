@@ -15,6 +15,7 @@
 
 #include "csv.h"
 #include "folder_names.h"
+#include "words.h"
 
 #define MAX_FOLDERS 2000 /* that are looked into */
 #define MAX_CUTS 32      /* folders in front of a name */
@@ -206,6 +207,8 @@ static void near(const char *path, char *to, size_t size) {
   DIR *d = opendir(dir);
   for (struct dirent *e; d && (e = readdir(d));)
     if (!strcasecmp(e->d_name, slash + 1)) snprintf(to, size, "; the folder has %s", e->d_name);
+    else if (!*to && rd_is_alike(e->d_name, slash + 1))
+      snprintf(to, size, "; the folder has %.180s, whose accents or blanks are other bytes (as of Unicode's NFC and NFD)", e->d_name);
   if (d) closedir(d);
 }
 

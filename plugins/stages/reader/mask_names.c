@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "folder_names.h"
+#include "words.h"
 
 #define MAX_RULES 16
 
@@ -131,6 +132,12 @@ static const char *other_case(const rd_names *masks, const char *image) {
   size_t n = rd_stem_length(image);
   for (size_t i = 0; i < masks->n; i++)
     if (rd_stem_length(masks->v[i]) == n && !strncasecmp(masks->v[i], image, n)) return masks->v[i];
+  char a[NAME_MAX + 1], b[NAME_MAX + 1];
+  snprintf(a, sizeof a, "%.*s", (int)n, image);
+  for (size_t i = 0; i < masks->n; i++) {
+    snprintf(b, sizeof b, "%.*s", (int)rd_stem_length(masks->v[i]), masks->v[i]);
+    if (rd_is_alike(a, b)) return masks->v[i];
+  }
   return NULL;
 }
 
@@ -143,8 +150,11 @@ static int no_mask(rd_listing *l, const char *const where[2], const mask_rule *r
   snprintf(wanted, sizeof wanted, "%.60s%.120s%.60s.png", rule->front[1], *core ? core : "*", rule->back[1]);
   if (!same) try_image(&near, image, 0);
   if (same)
-    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s/%s has no mask: %s/%s is missing; %s/%s is nearly that: rename it",
-                              where[0], image, where[1], wanted, where[1], same);
+    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s/%s has no mask: %s/%s is missing; %s/%s is nearly that%s: rename it",
+                              where[0], image, where[1], wanted, where[1], same,
+                              strncasecmp(same, image, rd_stem_length(image))
+                                  ? " (its accents or blanks are other bytes, as of Unicode's NFC and NFD)"
+                                  : "");
   if (near.n)
     return l->ctx->host->fail(
         l->ctx, SP_E_DATA,

@@ -107,7 +107,7 @@ static int maps_like(const char *dir) {
 
 /* ---- what is in them ---- */
 /* One entry of the folder base/part/sub, whose path is `dir`. */
-static int list_entry(const char *dir, size_t rel, const struct dirent *e, rd_names *out, rd_left *left) {
+static int list_entry(sp_ctx *ctx, const char *dir, size_t rel, const struct dirent *e, rd_names *out, rd_left *left) {
   char path[4096 + NAME_MAX + 2];
   if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) return SP_OK;
   snprintf(path, sizeof path, "%.4095s/%s", dir, e->d_name);
@@ -116,9 +116,14 @@ static int list_entry(const char *dir, size_t rel, const struct dirent *e, rd_na
     return SP_OK;
   }
   int kind = rd_entry_kind(path, e);
-  if (kind != DT_DIR && (rd_is_picture(e->d_name) || rd_is_array(e->d_name))) return rd_names_add(out, e->d_name);
-  rd_leave(left, path + rel, kind);
-  return SP_OK;
+  if (kind == DT_DIR || !(rd_is_picture(e->d_name) || rd_is_array(e->d_name))) {
+    rd_leave(left, path + rel, kind);
+    return SP_OK;
+  }
+  if (kind < 0)
+    return ctx->host->fail(ctx, SP_E_IO, "%s: %s; a link that leads nowhere is removed or made again", path,
+                           strerror(errno));
+  return rd_names_add(out, e->d_name) ? ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", dir) : SP_OK;
 }
 
 /* What is wrong with a folder without a picture. */
@@ -146,9 +151,8 @@ int rd_list_pictures(rd_listing *l, const char *path, size_t rel, int is_masks, 
                            "(built-in sets are \"shapes\" and \"random\")",
                            path, strerror(errno));
   errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(path, rel, e, out, left);
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(ctx, path, rel, e, out, left);
   if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
-  else if (rc) ctx->host->fail(ctx, rc, "no memory for the names in folder %s", path);
   closedir(d);
   return rc || out->n ? rc : no_pictures(ctx, path, is_masks, left);
 }

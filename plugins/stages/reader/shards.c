@@ -207,11 +207,15 @@ static int twice(const shard *s, const member *a, const member *b) {
 
 static int lacks(const shard *s, const member *image) {
   int n = (int)key_length(image->name);
-  const char *want = s->l->p->target == RD_TARGET_CLASS ? ".cls"
-                     : s->l->p->target == RD_TARGET_MAP ? ".depth.png, .npy or .map.tif"
-                                                        : ".seg.png or .mask.png";
-  return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s", s->path, image->name,
-                               s->l->p->target == RD_TARGET_CLASS ? "label" : "mask", n, image->name, want);
+  int target = s->l->p->target, is_mask = target != RD_TARGET_CLASS && target != RD_TARGET_MAP;
+  const char *other = s->l->t->left[s->part].file;
+  const char *want = target == RD_TARGET_CLASS ? ".cls"
+                     : target == RD_TARGET_MAP ? ".depth.png, .npy or .map.tif"
+                                               : ".seg.png or .mask.png";
+  return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s%s%s%s", s->path, image->name,
+                               target == RD_TARGET_CLASS ? "label" : "mask", n, image->name, want,
+                               is_mask ? ", and as a label no .cls, a number or the name of a class" : "",
+                               *other ? "; left out is " : "", other);
 }
 
 /* The members from v on that are of its key; *n: how many. */
@@ -362,14 +366,18 @@ static int shards_list(rd_listing *l) {
   int rc = stamp_classes(l, home);
   if (!rc) rc = rd_find_shards(l, shards);
   if (!rc) rc = list_all(l, &words, shards);
-  if (!rc && !l->t->n)
+  if (!rc && !l->t->n) {
+    char held[2048] = "";
+    for (int k = 0; k < 2 && !*held; k++) rd_unread_words(&l->t->left[k], held, sizeof held);
+    for (int k = 0; k < 2 && !*held; k++) snprintf(held, sizeof held, "%s", l->t->left[k].file);
     rc = l->ctx->host->fail(
-        l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s", l->p->path,
+        l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s%s%s", l->p->path,
         by_class                        ? "KEY.cls, a number or the name of a class"
         : l->p->target == RD_TARGET_MAP ? "KEY.depth.png, KEY.npy or KEY.map.tif"
-                                        : "KEY.seg.png or KEY.mask.png",
+                                        : "KEY.seg.png, KEY.mask.png or KEY.cls",
         first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: " : "",
-        first_dotted(l->t) ? first_dotted(l->t) : "");
+        first_dotted(l->t) ? first_dotted(l->t) : "", *held ? "; they hold " : "", held);
+  }
   if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
   for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
   rd_words_free(&words);

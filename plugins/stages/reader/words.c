@@ -119,7 +119,13 @@ static int number_by_order(numbering *n) {
 }
 
 static int is_real(const char *word) {
-  char *end;
+  char *end, point[64];
+  const char *comma = strchr(word, ',');
+  if (comma && comma[1] && strlen(word) < sizeof point) { /* 0,5 where another sign is between columns */
+    snprintf(point, sizeof point, "%s", word);
+    point[comma - word] = '.';
+    word = point;
+  }
   strtod(word, &end);
   return end > word && !*end && strspn(word, "+-.0123456789eE") == strlen(word);
 }
