@@ -184,7 +184,7 @@ def options(line, folder=None):
         if tuple(command) not in _help:
             p = subprocess.run([SPCORE, *command, "--help"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANG)
             known = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", p.stdout.decode()))
-            _help[tuple(command)] = known | {"--no-" + o[2:] for o in known} | {"--help"}
+            _help[tuple(command)] = known | {"--no-" + o[2:] for o in known} | {"--help", "--ranks"}
         return _help[tuple(command)]
 
 

@@ -190,3 +190,58 @@ def options_of_targets(c):
     c.cured |= {text for text in r.text.splitlines() if "--no-standardize: as it is" in text}
     c.cures(f"{CLS} --data n.csv --target numbers --label-smoothing 0.1 --explain", "goes with one class, not with --target numbers",
             ("--label-smoothing", None), status=2)
+
+
+@case
+def pictures_of_predictions(c):
+    "predictions whose scores and pictures are larger than what is allowed"
+    c.run(f"{SEG} --samples 16 --out r")
+    c.image("a.png", 240)
+    go = "run predict_seg.lua --weights r a.png --window 64 --stride 64"
+    c.cures(f"{go} --out o --set image_writer.max_scores=1", "and max_scores is 1", ("--set image_writer.max_scores=", "--set image_writer.max_scores=64"))
+    c.cures(f"{go} --out p --set image_writer.max_pixels=100", "and max_pixels is 100", ("--set image_writer.max_pixels=", "--set image_writer.max_pixels=60000"))
+
+
+@case
+def several_ranks(c):
+    "what several ranks do not do"
+    c.image("a.png", 16)
+    c.run(f"{SEG} --samples 16 --out r")
+    c.cures("run predict_seg.lua --weights r --out o a.png --ranks 2", "start it once, without --ranks", ("--ranks", None), status=2)
+    c.cures(f"{SEG} --samples 16 --out q --device sim --ranks 2", "take --device cpu for several ranks", "--device cpu")
+    loud = SEG.replace(" --quiet", "")
+    r = c.run(f"{loud} --samples 16 --out s --strategy auto --ranks 2", says=["run it once without --ranks", "(--threads)"])
+    c.run(f"{loud} --samples 16 --out t --strategy auto --ranks 2 --threads 1", lacks="(--threads)")
+    c.cured |= {text for text in r.text.splitlines() if "--threads" in text or "--ranks" in text}
+
+
+@case
+def names_of_runs(c):
+    "a name of a run that is a path, and a run without a checkpoint"
+    c.write("own.lua", OWN.replace("%s", "").replace("steps = opt.steps }", 'steps = opt.steps, name = "a/b" }'))
+    c.run("run own.lua", 1, "'name' must be the name of a folder in runs, got 'a/b'; --out takes a path")
+    c.write("own.lua", OWN.replace("%s", ""))
+    r = c.run("run own.lua --out a/b")
+    c.cured.add("sp.run{}: 'name' must be the name of a folder in runs, got 'a/b'; --out takes a path")
+
+
+@case
+def copies_in_both_parts(c):
+    "the same file, by name and content, in train/ and val/ is said without --check, too"
+    for part in ("train", "val"):
+        for name in ("ant", "bee"):
+            for k in range(3):
+                c.image(f"d/{part}/{name}/{k}.png", 8)
+                c.image(f"e/{part}/images/{name}{k}.png", 8)
+                c.image(f"e/{part}/masks/{name}{k}.png", c.labels(8, 8, 2))
+    c.write("e/classes.txt", "a\nb\n")
+    for data in "de":
+        c.run(f"data {data}", lacks="in training and in validation")
+    shutil.copy(c.path("d/train/ant/1.png"), c.path("d/val/ant/1.png"))
+    shutil.copy(c.path("d/train/bee/1.png"), c.path("d/val/ant/0.png"))  # under another name and label: --check finds it
+    shutil.copy(c.path("e/train/images/ant2.png"), c.path("e/val/images/ant2.png"))
+    r = c.run("data d", says="1 file is in training and in validation, with one name and content, such as d/val/ant/1.png")
+    c.run("data e", says="1 file is in training and in validation, with one name and content, such as e/val/images/ant2.png")
+    c.run(f"{CLS.replace(' --quiet', '')} --data d --out r", says="1 file is in training and in validation")
+    c.run("data d --check", says="duplicates in train and val: 2 images for validation")
+    c.cured |= {text for text in r.text.splitlines() if "one name and content" in text}

@@ -267,7 +267,7 @@ START_TEST(test_csv_refused) {
   refuses(classes("csv/labels.csv", "", 1), SP_E_DATA, "labels.csv line 1: no column 'file'");
   text("csv/labels.csv", "file,label\nin/a.png,x\xE9\n");
   refuses(classes("csv/labels.csv", "", 1), SP_E_DATA,
-          "line 2, column 2 (label): it is empty, or too long, or has a line break, or is no");
+          "line 2, column 2 (label): it is no UTF-8, but perhaps Latin-1");
   text("csv/classes.txt", "caf\xE9\n");
   text("csv/labels.csv", "file,label\nin/a.png,x\n");
   refuses(classes("csv/labels.csv", "", 1), SP_E_DATA,

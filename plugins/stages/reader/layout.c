@@ -393,6 +393,7 @@ static int list(sp_ctx *ctx, const rd_params *p, rd_table *t) {
   if (!rc && *p->val_path) rc = rd_stamp_path(&l, p->val_path);
   if (!rc && !p->files.n) rc = rd_stamp_csv(&l);
   if (!rc) rc = t->lister->list(&l);
+  if (!rc) rc = rd_note_copies(&l);
   char a[256], b[256];
   if (!rc && p->csv.label_case != RD_CASE_KEEP && t->gives == RD_LABEL && rd_find_alike(t->class_names, a, b))
     rd_note(&l, "the classes %s and %s differ by case, blanks or accents alone; if they are one, give them one name", a,

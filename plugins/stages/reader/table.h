@@ -249,6 +249,10 @@ int rd_find_repeats(rd_listing *l, int (*seen)(void *arg, size_t earlier, size_t
 /* Notes files that are listed twice, or in both parts; `repeats` says whether they stay. */
 int rd_note_repeats(rd_listing *l);
 
+/* ---- copies.c ---- */
+/* Notes files that are in both parts with one name and content. */
+int rd_note_copies(rd_listing *l);
+
 /* ---- csv.c ---- */
 int rd_is_csv(const char *path);  /* a file, by its ending */
 int rd_has_csv(const char *path); /* ... or a folder with one such file */
