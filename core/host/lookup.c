@@ -275,6 +275,11 @@ static bool is_pickle(const char *dot) {
   return false;
 }
 
+static bool ends_in(const char *path, const char *end) {
+  size_t n = strlen(path), m = strlen(end);
+  return n >= m && !strcmp(path + n - m, end);
+}
+
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err) {
   sp_err why = {0};
   *type = find_format(reg, path);
@@ -299,6 +304,10 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
   if (!strcmp(dot, ".onnx"))
     return sp_fail(err, SP_E_NOTFOUND, "%s: a network of ONNX: spcore_convert.py %s -o NAME makes layers and weights of it",
                    path, path);
+  if (ends_in(path, ".safetensors.index.json"))
+    return sp_fail(err, SP_E_NOTFOUND,
+                   "%s: the list of a set's files, which are read as one: in Python save_file({k: v for f in FILES for k, v in "
+                   "load_file(f).items()}, \"ALL.safetensors\"), of safetensors.torch, makes it", path);
   return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files%s", path, dot, BUILT_WITHOUT);
 }
 

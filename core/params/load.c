@@ -15,7 +15,13 @@ static char *weights_file(const char *path, sp_err *err) {
   struct stat sb;
   sp_sb s = {0};
   sp_sb_put(&s, path);
-  if (!stat(path, &sb) && S_ISDIR(sb.st_mode)) sp_sb_put(&s, "/weights.safetensors");
+  bool is_folder = !stat(path, &sb) && S_ISDIR(sb.st_mode);
+  if (is_folder) sp_sb_put(&s, "/weights.safetensors");
+  if (is_folder && !s.broken && stat(sp_sb_str(&s), &sb)) {
+    sp_fail(err, SP_E_NOTFOUND, "%s: a folder without weights.safetensors, so it is that of no run that has ended; name the file", path);
+    sp_sb_free(&s);
+    return NULL;
+  }
   if (s.broken || !s.s) {
     sp_sb_free(&s);
     sp_nomem(err, 64, "a path");

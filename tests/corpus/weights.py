@@ -409,5 +409,14 @@ def file_in_the_settings(c):
     assert told["name"] == "n.lua" and told["list"].startswith("return {") and told["mean"] == [0.5, 0.5, 0.5], told
 
 
+@case
+def of_several_files(c):
+    "the index of a set of files, and a folder, in place of weights"
+    go = CLS + "--probe --backbone resnet18 --weights "
+    c.write("w/model.safetensors.index.json", "{}")
+    c.run(go + "w/model.safetensors.index.json", 1, "the list of a set's files, which are read as one: in Python save_file(")
+    c.run(go + "w", 1, "w: a folder without weights.safetensors, so it is that of no run that has ended; name the file")
+
+
 if __name__ == "__main__":
     main()
