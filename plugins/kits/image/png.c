@@ -104,6 +104,9 @@ void im_png_about(const im_decoder *d, im_pixels *out) {
 static int read_rows(job *j, png_structp png, png_infop info) {
   png_set_read_fn(png, j, take_bytes);
   png_set_chunk_malloc_max(png, MOST_CHUNK); /* whatever length a chunk claims */
+  /* libpng 1.6 takes memory for as much Exif as a chunk claims, whatever that limit says. None of what is beside the
+   * pixels is needed here: all of it is skipped. */
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
 #ifdef PNG_IGNORE_ADLER32
   if (j->unchecked) png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
 #endif
