@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- A number for each pixel is learned, with augmentation, to the same bits by shards and one after the other; a run goes on, is
--- predicted and exported, and no other script takes it for its own.
+-- A number for each pixel is learned, with augmentation, to the same bits pipelined and one after the other; the run is predicted
+-- and exported, and no other script takes it for its own.
 -- needs: onednn images jansson
 -- once: a script, of stages that each have a test
 local sp = require "spcore"
