@@ -96,6 +96,14 @@ local function merge(spec, more)
   return options
 end
 
+-- The options of the script that are called like one of a reader, and say in words of their own what they are: `channels` of a
+-- network is not that of images.
+local function apart_of(spec)
+  local apart = {}
+  for _, name in ipairs(rows.reading) do apart[name] = spec[name] and spec[name][2] and not spec[name].sets or nil end
+  return apart
+end
+
 -- The common options that are named in `without`, alone or as a group, are neither listed nor taken; they keep their
 -- defaults. Where there is `only`, it names those that are.
 local function leave_out(options, without, only)
@@ -373,6 +381,7 @@ function args.parse(spec, how)
     local ok, why = core.knows_comm(opt.comm)
     if not ok then usage("--comm: %s", why) end
   end
+  rows.apart[opt] = apart_of(spec or {})
   args.last, args.given = setmetatable(opt, parsed), words.keys(given)
   return opt
 end

@@ -544,7 +544,12 @@ return function(opt)
   opt = opt or {}
   if type(opt) ~= "table" then core.fail(("sp.graph: a table of options is wanted, got a %s"):format(type(opt))) end
   local got, asked = {}, {} -- all that has a row, and what of it the core is asked for
-  for name, row in pairs(options.of_graph) do got[name] = options.checked("sp.graph", row, name, rawget(opt, name)) end
+  local apart = options.apart[opt] or {}
+  for name, row in pairs(options.of_graph) do
+    local value = rawget(opt, name)
+    if apart[name] then value = nil end
+    got[name] = options.checked("sp.graph", row, name, value)
+  end
   if got.threads > 0 then core.set_threads(got.threads) end
   local device, why = devices.find(rawget(opt, "device") or "cpu")
   if not device then core.fail(("sp.graph: device '%s': %s"):format(opt.device, why)) end

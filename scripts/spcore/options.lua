@@ -207,9 +207,15 @@ for name, row in pairs(options.common) do
 end
 table.sort(options.reading)
 
+-- Of what args.parse gave: the names of those to which the script has given a meaning of its own. No reader gets them.
+options.apart = setmetatable({}, { __mode = "k" })
+
 -- What another graph takes over of `opt`, so that its readers read the same; into t.
 function options.reading_of(opt, t)
-  for _, name in ipairs(options.reading) do t[name] = opt[name] end
+  local apart = options.apart[opt] or {}
+  for _, name in ipairs(options.reading) do
+    if not apart[name] then t[name] = opt[name] end
+  end
   t.orient = opt.orient
   return t
 end

@@ -51,7 +51,7 @@ done
 [ ! -f run/weights.safetensors ] || fail 'it ended before it was killed'
 ls run/checkpoint-*.safetensors >/dev/null 2>&1 || fail 'it ended before its first checkpoint'
 spcore run predict_seg.lua --weights run --out early photos/images >log 2>&1
-says 'its run has not ended; go on with it, --resume run'
+says 'its run has not ended; go on with: spcore run train_seg.lua --resume run'
 train --resume run || fail 'train_seg.lua --resume'
 grep -q '"stopped_early"' run/summary.json || fail 'it did not end early'
 cmp whole/weights.safetensors run/weights.safetensors || fail 'the run that was killed learned something else'

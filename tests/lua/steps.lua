@@ -179,7 +179,7 @@ do -- save and load
   t.raises("no option 'optimiser'", function() h:save(path, { optimiser = true }) end)
   local k <close> = sp.graph {}
   local source = k.toy_source { batch = 8 }
-  t.raises("weights.safetensors: No such file", function() k.toy_mul { source.x, name = "a", weights = dir.path } end)
+  t.raises("a folder without weights.safetensors", function() k.toy_mul { source.x, name = "a", weights = dir.path } end)
   t.raises("'other'.*missing", function() k.toy_mul { source.x, name = "other", weights = path } end)
   local loaded = k.toy_mul { source.x, weights = path, frozen = true }
   t.eq(table.concat(loaded:weight "w", " "), table.concat(mul:weight "w", " "))

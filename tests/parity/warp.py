@@ -58,8 +58,8 @@ def compare(name, stage, params, x, m, given, order, theirs):
         want = of_images()
         if mode == "nearest":
             nearest(f"{name}, fill {fill}, nearest", out["images"], want, of_images)
-        elif x.dtype == np.float32:  # a place has the rounding of a number as large as the side
-            r.close(f"{name}, fill {fill}, bilinear", out["images"], want, atol=(5e-7 + 3.6e-7 * max(x.shape)) * 256)
+        elif x.dtype == np.float32:  # a place has a few roundings of numbers as large as the side
+            r.close(f"{name}, fill {fill}, bilinear", out["images"], want, atol=(5e-7 + 6e-7 * max(x.shape)) * 256)
         else:
             off = np.abs(out["images"].astype(int) - want)
             r.true(f"{name}, fill {fill}, bilinear", off.max() <= 1 and off.mean() < 3e-3, f"{off.max()}, {off.mean()}")
