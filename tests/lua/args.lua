@@ -126,6 +126,17 @@ for line, wanted in pairs {
   t.eq(out, wanted, line)
 end
 
+-- what a script describes in its own words is no parameter of its reader
+t.write(dir.path .. "/apart.lua", [[
+local sp = require "spcore"
+local opt = sp.args { channels = { 16, "of its maps" } }
+local g <close> = sp.graph(opt)
+g.reader { path = "shapes", batch = 2, size = 32, samples = 16 }
+print(opt.channels)
+]])
+code, out = t.spcore(dir.path, "run apart.lua --channels 5")
+t.eq(out, "5\n")
+
 -- wrong tables are the script's fault, not the user's
 local sp = require "spcore"
 t.raises("sp.graph: 'run_ahead' must be a whole number from 0 to 64, got 65", sp.graph, { run_ahead = 65 })
