@@ -30,8 +30,8 @@ function twos.plan(opt, model, data, trained, what)
     args.usage("--fusion early: %s reads one image; train one (--train-encoder), or take --fusion siamese", what)
   end
   model.fusion = opt.fusion ~= "auto" and opt.fusion or trained and "early" or "siamese"
-  progress.print("two images a sample: %s (--fusion %s)", model.fusion == "early" and "the encoder reads the channels of both" or
-    "a frozen encoder reads each, what follows the channels of both", model.fusion)
+  progress.print("two images a sample, %s fusion: %s", model.fusion, model.fusion == "early" and "the encoder reads the channels of both" or
+    "a frozen encoder reads each, what follows the channels of both")
 end
 
 -- The images of a source as a network reads them: a list of two where the model has a fusion.

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from kit import BUILD, HANG, SPCORE, case
+from kit import BUILD, HANG, SPCORE, Image, case, np
 from templates import TOP
 
 SEG = "run train_seg.lua --size 16 --batch 4 --steps 1 --pictures 0 --quiet --width 2 --levels 1 --train-encoder"
@@ -190,6 +190,27 @@ def options_of_targets(c):
     c.cured |= {text for text in r.text.splitlines() if "--no-standardize: as it is" in text}
     c.cures(f"{CLS} --data n.csv --target numbers --label-smoothing 0.1 --explain", "goes with one class, not with --target numbers",
             ("--label-smoothing", None), status=2)
+
+
+@case
+def two_images(c):
+    "two images a sample: what goes with each fusion, and one image of each that is turned"
+    turned = Image.Exif()
+    turned[0x112] = 6
+    for top in "de":
+        c.write(f"{top}/classes.txt", "same\nchange\n")
+        for k in range(8):
+            mask = np.zeros((8, 12), np.uint8)
+            mask[k % 4:] = 1
+            c.image(f"{top}/A/{k}.png", 8, 12)
+            c.image(f"{top}/B/{k}.jpg", 8, 12, **({"exif": turned} if top == "e" and k == 0 else {}))
+            c.image(f"{top}/label/{k}.png", mask)
+    wide = SEG.replace(" --width 2 --levels 1", "") + " --data d --explain"
+    c.cures(wide + " --fusion siamese", "the two encoders would be trained apart", ("--train-encoder", None), ("--fusion siamese", "--fusion early"),
+            status=2)
+    c.cures(wide.replace(" --train-encoder", "") + " --fusion early", "reads one image", "--train-encoder", ("--fusion early", "--fusion siamese"), status=2)
+    c.run(f"{SEG.replace(' --quiet', '')} --data d --out r", says="two images a sample, early fusion")
+    c.cures("data e --check", "leaves both as they are stored", "--no-orient")
 
 
 @case

@@ -51,6 +51,18 @@ def asks(name, doc, where, says, options="", also=None, **how):
     case(f)
 
 
+@case
+def in_one_folder(c):
+    "xView2: each is a sample of its own, which is said"
+    fill(c, "images images masks", names=("{}_pre_disaster.png", "{}_post_disaster.png", "{}_pre_disaster.png"))
+    for i in range(4):
+        c.image(f"d/masks/{i}_post_disaster.png", np.zeros((8, 8), np.uint8))
+    r = c.json("data d")
+    assert r["layout"] == "pairs" and sum(r["samples"][k] for k in ("train", "val")) == 8, r
+    assert any("come in twos, such as 0_pre_disaster.png and 0_post_disaster.png" in line or
+               "come in twos, such as 0_post_disaster.png and 0_pre_disaster.png" in line for line in r["notes"]), r
+
+
 reads("levir", "LEVIR-CD", "train/A train/B train/label val/A val/B val/label", "train/A/ has the first", (4, 4))
 reads("whu", "WHU-CD, of no part", "A B OUT", "A/ has the first, B/ the second, OUT/ the labels")
 reads("parts_behind", "A/train", "A/train B/train label/train A/val B/val label/val", "A/train/ has the first", (4, 4))

@@ -14,6 +14,7 @@
 #include "mask_names.h"
 #include "pairs.h"
 #include "table.h"
+#include "two_names.h"
 
 /* ---- which folders ---- */
 /* The folders of images and of masks, of each part, below `dir`; "": there is none. RD_NO_PART: of no part. */
@@ -184,11 +185,28 @@ int rd_add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *image,
   return rc ? rc : rd_set_file(t, &s->mask, masks, mask, strlen(mask));
 }
 
+enum { LOOK_FOR_TWOS = 64 }; /* images: where none of the first has another one, none is looked for */
+
+/* x_pre.png and x_post.png in one folder may be two images of one sample: each is one here. */
+static void doubt_twos(rd_listing *l, const char *where, const rd_names *images) {
+  char stem[256], **other;
+  size_t n = 0, first = 0, second = 0;
+  for (size_t i = 0; i < images->n && (n || i < LOOK_FOR_TWOS); i++) {
+    if (!rd_stem_as(images->v[i], RD_STEM_OTHER, stem) || !(other = rd_find_stem(images, stem))) continue;
+    if (!n++) first = i, second = (size_t)(other - images->v);
+  }
+  if (n && 2 * n == images->n)
+    rd_note(l, "%s: all images come in twos, such as %s and %s; each is read as a sample with a mask of its own. For two "
+               "images a sample move them into two folders, before/ and after/, beside the masks",
+            where, images->v[first], images->v[second]);
+}
+
 /* The images of one part, with a mask for each. */
 static int add_pairs(rd_listing *l, const char *const where[2], const rd_names *images, const rd_names *masks) {
   uint32_t source[2];
   const char **of = calloc(images->n + 1, sizeof *of);
   int rc = of ? rd_match_masks(l, where, images, masks, of) : rd_no_memory(l);
+  if (!rc) doubt_twos(l, where[0], images);
   for (int k = 0; !rc && k < 2; k++) rc = rd_add_source(l->t, RD_FILES, where[k], &source[k]) ? rd_no_memory(l) : SP_OK;
   for (size_t i = 0; !rc && i < images->n; i++) {
     rc = rd_check_ending(l, where, images->v[i], of[i]);
