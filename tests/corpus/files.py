@@ -941,7 +941,7 @@ def links_and_loops(c):
         c.image(f"e/masks/{k}.png", c.labels(8, 8, 2))
     c.write("e/classes.txt", "a\nb\n")
     os.symlink("..", c.path("d/a/up"))
-    c.run("data d", 1, "folder d/a/up is a link to one that it lies in; remove the link")
+    c.run("data d", 1, "folder d/a/up is a link to a folder that holds it; remove the link")
     os.symlink("gone.png", c.path("e/images/dead.png"))
     c.run("data e", 1, "e/images/dead.png: No such file or directory; a link that leads nowhere is removed")
     os.remove(c.path("e/images/dead.png"))

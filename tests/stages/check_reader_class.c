@@ -533,7 +533,7 @@ START_TEST(test_odd_folders_refused) {
   char deep[400] = "a/";
   dot("a/x.jpg", 1);
   ck_assert_int_eq(symlink(tree_dir, if_path(in_tree("a/up"))), 0);
-  refuses(tree("", 1), SP_E_DATA, "tree/a/up is a link to one that it lies in");
+  refuses(tree("", 1), SP_E_DATA, "tree/a/up is a link to a folder that holds it");
   unlink(if_path(in_tree("a/up")));
   ck_assert_int_eq(symlink("/nowhere/at/all.jpg", if_path(in_tree("a/gone.jpg"))), 0);
   refuses(tree("", 1), SP_E_IO, "tree/a/gone.jpg: No such file");

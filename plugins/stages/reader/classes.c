@@ -88,7 +88,7 @@ static int loops(sp_ctx *ctx, const char *path) {
   struct stat st;
   snprintf(link, sizeof link, "%s", path);
   for (char *slash; lstat(link, &st) == 0 && !S_ISLNK(st.st_mode) && (slash = strrchr(link, '/')); *slash = 0) {}
-  return ctx->host->fail(ctx, SP_E_DATA, "folder %s is a link to one that it lies in; remove the link", link);
+  return ctx->host->fail(ctx, SP_E_DATA, "folder %s is a link to a folder that holds it; remove the link", link);
 }
 
 static int enter(sp_ctx *ctx, const char *path, const level *up, level *here) {

@@ -80,7 +80,7 @@ rd_two_name rd_read_two_name(const char *name, int row, const char *labels) {
   return is.kind == RD_IMAGES ? (rd_two_name){0, 0} : out;
 }
 
-/* Puts words[row][1], in capitals where those are, in the place of n letters at s; or nothing, without the sign beside
+/* Puts words[row][1], in capitals where those are, instead of n letters at s; or nothing, without the sign beside
  * them. */
 static int exchange(const char *name, size_t stem_n, const char *s, size_t n, int row, int how, char stem[256]) {
   char to[32] = "";
