@@ -150,9 +150,10 @@ LANES_FN lane_ints axis(lanes v, int32_t size, lane_ints *first, lanes *low, lan
   return inside;
 }
 
-AUG_VEC static void corners_of(corners *restrict c, const warp_places *restrict p, int32_t h, int32_t w) {
+AUG_VEC static void corners_of(corners *restrict c, warp_places *restrict p, int32_t h, int32_t w) {
   lane_ints missing = {0};
-  for (int32_t k = 0; k < p->n; k += LANES) { /* a block has room for whole ones; what is there is not looked at */
+  for (int32_t k = p->n; k % LANES; k++) p->x[k] = p->y[k] = 0; /* a block has room for whole lanes */
+  for (int32_t k = 0; k < p->n; k += LANES) {
     lane_ints x, y;
     lanes left, right, upper, lower;
     lane_ints in = axis(lanes_of(p->x + k), w, &x, &left, &right);
@@ -362,7 +363,7 @@ static void blend_row(const aug_job *j, const warp_how *how, const corners *c, c
 }
 
 static void blend_block(const aug_job *j, const warp_how *how, int64_t sample, int32_t row, int32_t from,
-                        const warp_places *p) {
+                        warp_places *p) {
   size_t bytes = aug_element(j->dtype);
   corners c;
   corners_of(&c, p, j->h, j->w);
@@ -379,7 +380,7 @@ static void blend_block(const aug_job *j, const warp_how *how, int64_t sample, i
  * cache for the row below. */
 enum { COLUMNS = 64 };
 
-void warp_block(const aug_job *j, const warp_how *how, int64_t sample, int32_t y, int32_t x, const warp_places *at) {
+void warp_block(const aug_job *j, const warp_how *how, int64_t sample, int32_t y, int32_t x, warp_places *at) {
   if (j->mask || how->mode == WARP_NEAREST) move_block(j, how, sample, y, x, at);
   else blend_block(j, how, sample, y, x, at);
 }

@@ -14,8 +14,8 @@ typedef struct warp_places {
   int32_t n;
 } warp_places;
 
-/* Makes row y of all planes of a sample, from pixel x on, of what `at` says. */
-void warp_block(const aug_job *j, const warp_how *how, int64_t sample, int32_t y, int32_t x, const warp_places *at);
+/* Makes row y of all planes of a sample, from pixel x on, of what `at` says; behind its last place it may write. */
+void warp_block(const aug_job *j, const warp_how *how, int64_t sample, int32_t y, int32_t x, warp_places *at);
 
 /* The rows of a part by a map: all that a stage or a step of one has to call. */
 void warp_part(const aug_part *part, const warp_how *how, const warp_map *map);
