@@ -33,7 +33,7 @@ local mae = tonumber(out:match "value MAE ([%d.]+)")
 t.ok(mae and mae < 0.75, "a constant is off by 0.6 on average: " .. tostring(mae))
 t.ok((run("data set --map-nodata 0")):find("target map", 1, true), "target map")
 
--- The same bits in shards, and gone on with.
+-- The same bits pipelined.
 local function weights(name) return t.read(path(name .. "/weights.safetensors")) end
 run(small .. "--steps 8 --eval-every 4 --out one")
 run(small .. "--steps 8 --eval-every 4 --strategy pipelined --out two")

@@ -245,7 +245,7 @@ static int nccl_poll(sp_ctx *ctx, void *comm) {
   return rc;
 }
 
-/* NCCL's abort crashes now and then where it cuts a call short that has only begun (2.28.9, beside other work on the GPUs: 5
+/* NCCL's abort crashes now and then where it cuts a call short that has only begun (2.28, beside other work on the GPUs: 5
  * of 91 tries). So a call has a moment to be on its way, or to wait for the ranks that are not there. */
 static void calm_down(ncclComm_t native) {
   const struct timespec nap = {.tv_nsec = NAP_NS};
