@@ -118,11 +118,10 @@ def import_part(job, importer, sources, writer):
                 key = key if by_row and len(sources) == 1 else job.key(f"{part}/{key}" if by_row else key)
                 label, files = members(job, importer, key, data, truth, tally)
             except LeftOut as why:
+                place = importer.place(where) + (f", {why.at}" if why.at else "")
                 if job.opt.strict:
-                    raise Refused(
-                        f"{shown(importer.place(where))}: {why} (--strict; without it the sample is left out)"
-                    ) from None
-                job.leave(str(why), importer.place(where))
+                    raise Refused(f"{shown(place)}: {why} (--strict; without it the sample is left out)") from None
+                job.leave(str(why), place)
                 continue
             counts[label] += 1
             writer.add(files)
@@ -133,9 +132,13 @@ def finish_classes(job):
     """The classes, now that all labels are known."""
     if job.classes is None:
         if job.pairs:
-            order = sorted(job.pairs)
-            if len(set(job.pairs.values())) < len(order):
-                raise Refused("two numbers of classes have one name; --classes FILE names the classes")
+            order, first = sorted(job.pairs), {}
+            for k in order:
+                if first.setdefault(job.pairs[k], k) != k:
+                    raise Refused(
+                        f"the numbers {first[job.pairs[k]]} and {k} of classes are both called '{job.pairs[k]}'; "
+                        "--classes FILE names the classes from number 0 on, one on each line"
+                    )
             job.classes = Classes([job.pairs[k] for k in order])
             if order != list(range(len(order))):
                 job.say(
@@ -161,6 +164,14 @@ def check_masks(job, tally, part):
     missing = [n for i, n in enumerate(names) if not tally[i]]
     if missing:
         job.say(f"{counted(len(missing), 'class has', 'classes have')} no pixel in {part}: {some(missing)}")
+
+
+def why_none(job):
+    """The reason that has left out the most, with its first place."""
+    if not job.left:
+        return ": its source names none"
+    what, (n, first) = max(job.left.items(), key=lambda x: x[1][0])
+    return f": {n} left out: {what} (first: {first[0]})"
 
 
 def tell(job):
@@ -217,7 +228,10 @@ def run_import(opt, job, folder):
     if opt.target == "class" and (job.drawn or kind == "masks") or opt.target == "mask" and kind in ("classes", "lmdb"):
         raise Refused(f"--target {opt.target}: {kind} has {'masks' if opt.target == 'class' else 'labels'}")
     if opt.background and not job.drawn:
-        raise Refused("--background is for kinds whose objects are drawn: coco, labelme, yolo")
+        raise Refused(
+            f"--background is for kinds whose objects are drawn: coco, panoptic, labelme, yolo, cvat; for {kind} leave "
+            "--background out"
+        )
     job.say(f"{some(sources)}: {kind}")
     given = (
         [job.tree(s) if os.path.isdir(s) or kind in ("masks", "classes", "yolo") else s for s in sources]
@@ -250,7 +264,7 @@ def run_import(opt, job, folder):
         shards = writer.finish()
         if not writer.n:
             tell(job)
-            raise Refused(f"part {name} has no sample that can be taken")
+            raise Refused(f"part {name} has no sample that can be taken{why_none(job)}")
         parts[name] = {"of": of, "samples": writer.n, "shards": shards}
         if importer.target == "mask":
             check_masks(job, tally, name)

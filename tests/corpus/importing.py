@@ -77,6 +77,14 @@ def imports(c, line, status=0, says=(), lacks=(), force=True):
     return r
 
 
+def cures(c, line, says, *typed):
+    """The message, and each cure: words that are added to the command, or (words of it, others for them)."""
+    r = imports(c, line, 1, says)
+    for cure in typed:
+        imports(c, line.replace(*cure) if isinstance(cure, tuple) else f"{line} {cure}", lacks=says)
+    return r
+
+
 def members(c, part="train", out="out"):
     """{ member: bytes } of all shards of a part, in order."""
     found = {}

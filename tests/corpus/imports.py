@@ -18,6 +18,7 @@ import zipfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from importing import (
     TOOL,
+    cures,
     encoded,
     imports,
     main,
@@ -401,6 +402,15 @@ def tfrecord_is_damaged(c):
     imports(c, "@text.tfrecord", 1, "text.tfrecord: record 0")
     c.write("later.tfrecord", whole + framed(b"\x0a\xff\xff\xff\xff\x7f"))
     imports(c, "@later.tfrecord --classes 3 -o @o2", says="the record is no tf.train.Example")
+
+
+@case
+def cures_of_records(c):
+    "TFRecord: two numbers of classes with one name"
+    (x,) = pictures(c, 1)
+    c.write("cat.txt", "none\ncat\ncrane\n")
+    c.write("r.tfrecord", framed(*[example(image__encoded=x, image__class__label=k, image__class__text=b"crane") for k in (1, 2)]))
+    cures(c, "@r.tfrecord", "the numbers 1 and 2 of classes are both called 'crane'; --classes FILE names the classes", "--classes @cat.txt")
 
 
 @case

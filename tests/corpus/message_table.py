@@ -8,7 +8,6 @@ HELP = "help, or a page, not a message"
 SAYS = "names an option, and proposes nothing"
 CSV = "tables.py prints some of these with another cure first"
 LATER = "no case so far"
-TOOLS = "corpus/imports.py does not print it"
 
 GPU = "needs a GPU, or several"
 
@@ -84,18 +83,5 @@ OPEN = [
     ("scripts/spcore/survey.lua", "images, evenly spread over", LATER),
     ("scripts/spcore/survey.lua", "no size in the header; --check names each", LATER),
     ("scripts/spcore/windows.lua", "--flip: this network has been trained with the middle of ima", LATER),
-    ("scripts/tools/spcore_import.py", "two numbers of classes have one name; --classes FILE names t", TOOLS),
-    ("scripts/tools/spcore_import.py", "--background is for kinds whose objects are drawn: coco, lab", TOOLS),
-    ("scripts/tools/importers/coco.py", ": --images DIR says where images lie", TOOLS),
-    ("scripts/tools/importers/common.py", "all parts are left out; --part says which are not", TOOLS),
-    ("scripts/tools/importers/common.py", "', which --classes has not", TOOLS),
-    ("scripts/tools/importers/common.py", "--map ade20k makes ids 1, 2, ... the classes 0, 1, ...: --cl", TOOLS),
-    ("scripts/tools/importers/folders.py", "; --map cityscapes takes labelIds; or move the others away", TOOLS),
-    ("scripts/tools/importers/folders.py", "LMDB: keys and images have no masks; --target class is possi", TOOLS),
-    ("scripts/tools/importers/images.py", "the mask has colours, and --map is for ids; --classes FILE g", TOOLS),
-    ("scripts/tools/importers/job.py", "the label is a name that --classes has not", TOOLS),
-    ("scripts/tools/importers/shapes.py", "a shape has a label that --classes has not", TOOLS),
-    ("scripts/tools/importers/shapes.py", ": names has no end; --classes FILE names the classes", TOOLS),
-    ("scripts/tools/importers/shapes.py", ": names is no list, and no numbers from 0 on with names; --c", TOOLS),
     ("plugins/modules/tones/tones.h", "the stage before normalize, and set `max = 255` where white", LATER),
 ]

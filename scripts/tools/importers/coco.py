@@ -8,7 +8,7 @@ import re
 from .common import NO_LABEL, LeftOut, Refused, clean_name, demand, load_json, part_of, shown, some
 from .images import MOST_PIXELS, head, segment_ids, turned
 from .shapes import Drawn, fill, paint
-from .tree import inside
+from .tree import inside, is_absolute
 
 
 # ---- run lengths ----
@@ -61,13 +61,13 @@ def pixels_of(segm, w, h, job, where):
     if not isinstance(segm, list):
         raise LeftOut("a segmentation is neither polygons nor run lengths")
     out = np.zeros((w, h), np.uint8).T
+    if segm and all(map(is_number, segm)):
+        raise LeftOut("a segmentation is one list of numbers; polygons are a list of such lists, [[x, y, ...]]")
     for p in segm:
-        if (
-            not isinstance(p, list)
-            or not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in p)
-            or len(p) % 2
-        ):
+        if not isinstance(p, list) or not all(map(is_number, p)):
             raise LeftOut("a polygon is no list of x and y")
+        if len(p) % 2:
+            raise LeftOut("a polygon has an odd number of coordinates: an x without a y")
         if len(p) < 6:
             job.note("polygons of fewer than 3 points, not drawn", where)
             continue
@@ -75,13 +75,15 @@ def pixels_of(segm, w, h, job, where):
     return out
 
 
+def is_number(v):
+    return isinstance(v, (int, float)) and not isinstance(v, bool)
+
+
 # ---- documents ----
-def is_coco(doc):
-    return (
-        isinstance(doc, dict)
-        and all(isinstance(doc.get(k), list) for k in ("images", "annotations"))
-        and isinstance(doc.get("categories"), list)
-    )
+def lacks(doc):
+    """The lists of COCO that a document has not."""
+    have = doc if isinstance(doc, dict) else {}
+    return [k for k in ("images", "annotations", "categories") if not isinstance(have.get(k), list)]
 
 
 def is_id(v):
@@ -90,10 +92,10 @@ def is_id(v):
 
 def unique(rows, key, where, what):
     out = {}
-    for r in rows:
+    for i, r in enumerate(rows):
         k = r.get(key) if isinstance(r, dict) else None
         if not is_id(k):
-            raise Refused(f"{where}: one of its {what} has no {key}")
+            raise Refused(f"{where}: {what}[{i}] has no {key} that is a whole number or a text; correct the file")
         if k in out:
             raise Refused(f"{where}: two {what} have the {key} {shown(k)}; correct the file")
         out[k] = r
@@ -105,11 +107,14 @@ class Coco(Drawn):
 
     def __init__(self, job, sources):
         demand("COCO", ("numpy", "numpy"))
-        self.job, self.parts, self.docs = job, {}, []
+        self.job, self.parts, self.docs, self.lacking = job, {}, [], {}
         for s in sources:
             self.load(s)
         if not self.docs:
-            raise Refused(f"{some(sources)}: no JSON file has images, annotations and categories")
+            raise Refused(
+                f"{some(sources)}: no JSON file has the lists images, annotations and categories"
+                + "".join(f"; {p} has no {some(k)}" for p, k in sorted(self.lacking.items())[:1])
+            )
         self.panoptic = {d["panoptic"] for d in self.docs}
         if len(self.panoptic) > 1:
             raise Refused(
@@ -131,8 +136,11 @@ class Coco(Drawn):
                 if os.path.isdir(tree.path)
                 else ""
             )
-            if not is_coco(doc):
-                raise Refused(f"{shown(source)}: a document of COCO has the lists images, annotations and categories")
+            if lacks(doc):
+                raise Refused(
+                    f"{shown(source)} has no {some(lacks(doc))}; a document of COCO has the lists images, annotations "
+                    "and categories"
+                )
             self.add(tree, "" if at.startswith("..") or at == "." else at, os.path.basename(source), doc)
             return
         tree = self.job.tree(source)
@@ -151,8 +159,9 @@ class Coco(Drawn):
         images = self.images(None) or tree
         for p in usual:
             doc = load_json(tree.document(p), shown(p))
-            if not is_coco(doc):
-                self.job.leave("a JSON file that is not of COCO", p)
+            if lacks(doc):
+                self.lacking[shown(p)] = lacks(doc)
+                self.job.leave(f"a JSON file that has no {some(lacks(doc))}", p)
                 continue
             self.add(images, posixpath.dirname(p) if images is tree else "", p, doc, tree)
 
@@ -188,6 +197,12 @@ class Coco(Drawn):
             and not any(isinstance(a, dict) and a.get("segmentation") for a in doc["annotations"])
         ):
             raise Refused(f"{where}: no annotation has a segmentation: boxes, key points or captions are no masks")
+        ids = [a.get("image_id") for a in doc["annotations"] if isinstance(a, dict)]
+        if ids and images and not any(is_id(k) and k in images for k in ids):
+            raise Refused(
+                f"{where}: no image_id of its annotations, such as {shown(repr(ids[0]))}, is an id of its images, such "
+                f"as {shown(repr(next(iter(images))))}; write them alike, as numbers or as texts"
+            )
         of, seen = {k: [] for k in images}, set()
         for a in doc["annotations"]:
             own, image = (a.get("id"), a.get("image_id")) if isinstance(a, dict) else (a, None)
@@ -264,7 +279,10 @@ class Coco(Drawn):
                 if path in tree.files:
                     return path
                 tried.append(path)
-        inside("", name)
+        if is_absolute(name) and tree.by_name(posixpath.basename(name.replace("\\", "/"))):
+            self.job.note("names with a path of another machine: found by what stands at its end", name)
+        else:
+            inside("", name)
         same = tree.by_name(posixpath.basename(name.replace("\\", "/")))
         same = [p for p in same if is_end(p, name)] or same
         own = [p for p in same if part_of(posixpath.dirname(p)) == part] or same
@@ -294,7 +312,7 @@ class Coco(Drawn):
         info = d["images"][k]
         data = d["tree"].read(self.find(d, where))
         _, w, h = head(data)
-        said = info.get("width", w), info.get("height", h)
+        said = tuple(n if info.get(k) is None else info[k] for k, n in (("width", w), ("height", h)))
         if said != (w, h):
             if said != (h, w) or not turned(data):
                 raise LeftOut("the JSON file says another size than the image has")
@@ -312,11 +330,15 @@ class Coco(Drawn):
 
         mask, layers, crowds = self.canvas(w, h), [], []
         for a in d["of"][k]:
-            label, segm = self.category(a), a.get("segmentation")
-            if not segm:
-                self.job.note("annotations without a segmentation, not drawn", where)
-                continue
-            pixels = pixels_of(segm, w, h, self.job, where)
+            try:
+                label, segm = self.category(a), a.get("segmentation")
+                if not segm:
+                    self.job.note("annotations without a segmentation, not drawn", where)
+                    continue
+                pixels = pixels_of(segm, w, h, self.job, where)
+            except LeftOut as why:
+                why.at = f"annotation {shown(a.get('id'))}"
+                raise
             if not np.count_nonzero(pixels):
                 self.job.note("annotations that cover no pixel's centre in their image", where)
                 continue
@@ -330,7 +352,8 @@ class Coco(Drawn):
             else:
                 layers.append((pixels, label))
         if not layers and not crowds:
-            self.job.note("images without an annotation: all background", where)
+            what = "in which no annotation covers a pixel" if d["of"][k] else "without an annotation"
+            self.job.note(f"images {what}: all background", where)
         for pixels, label in crowds:
             mask[pixels.astype(bool)] = label
         paint(mask, layers, self.job, where)
@@ -366,12 +389,20 @@ class Coco(Drawn):
         labels = {0: self.ground}
         for s in a["segments_info"]:
             if not isinstance(s, dict) or type(s.get("id")) is not int or s["id"] in labels:
-                raise LeftOut("segments_info has an id twice, or none, or 0")
-            labels[s["id"]] = self.category(s)
+                raise LeftOut("segments_info has an id that is there twice, is 0, or is no whole number")
+            try:
+                labels[s["id"]] = self.category(s)
+            except LeftOut as why:
+                why.at = f"segment {s['id']}"
+                raise
         values, where = np.unique(ids, return_inverse=True)
         out = [labels.get(int(v)) for v in values]
         if None in out:
-            raise LeftOut("the PNG has a segment that segments_info does not name")
+            why = LeftOut("the PNG has a segment that segments_info does not name")
+            why.at = f"segment {int(values[out.index(None)])}"
+            raise why
+        if len(labels) > len(values) + (0 not in values):
+            self.job.note("images whose segments_info names segments that the PNG has no pixel of", info["file_name"])
         return np.array(out, np.uint8)[where].reshape(ids.shape)
 
     def summary(self):

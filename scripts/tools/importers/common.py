@@ -44,7 +44,10 @@ class Refused(Exception):
 
 
 class LeftOut(Exception):
-    """One sample cannot be taken. The reason is the same text for all samples of its kind."""
+    """One sample cannot be taken. The reason is the same text for all samples of its kind; `at` is the place in the
+    sample's document."""
+
+    at = ""
 
 
 def shown(name):
@@ -78,14 +81,23 @@ def demand(what, *packages):
             raise Refused(f"the Python package {package} cannot be imported: {shown(why)}") from None
 
 
+def text_of(data, where):
+    """Text in UTF-8 or, with its mark, UTF-16; without the mark."""
+    try:
+        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError as why:
+        raise Refused(f"{where}: byte {why.start} is no text in UTF-8; save the file as UTF-8") from None
+
+
 def load_json(data, where):
     """The document in these bytes."""
+    text = text_of(data, where)
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        return json.loads(text)
     except RecursionError:
         raise Refused(f"{where}: JSON is nested too deep to be annotations") from None
-    except (ValueError, UnicodeDecodeError) as why:
-        raise Refused(f"{where}: no whole JSON document: {shown(why)}") from None
+    except ValueError as why:
+        raise Refused(f"{where}: no whole JSON document: {shown(why)}; correct the file, or get it again") from None
 
 
 # ---- parts ----
@@ -142,7 +154,7 @@ def settle_parts(found, opt, say):
                 f"(--part {n}=val), or left out (--part {n}=no)?"
             )
     if not any(out.values()):
-        raise Refused("all parts are left out; --part says which are not")
+        raise Refused(f"all parts are left out; --part {names[0]}=train takes one of them")
     return out
 
 
@@ -208,7 +220,10 @@ class Table:
         for _, _, name in rows:
             if name.lower() not in VOID and clean_name(name) not in names:
                 if classes is not None:
-                    raise Refused(f"the map names the class '{shown(name)}', which --classes has not")
+                    raise Refused(
+                        f"the map names the class '{shown(name)}', which --classes has not; add it there, or leave "
+                        "--classes out"
+                    )
                 names.append(clean_name(name))
         self.classes = classes or Classes(names)
         self.rows = [

@@ -100,9 +100,26 @@ class ClassFolders:
                     self.parts.setdefault(part, []).append((top, p, rest))
         if not found:
             raise Refused(f"{some(t.path for t in trees)}: there are no folders with images, one for each class")
+        if job.opt.frm != "classes" and all(n.lower() in IMAGES or part_of(n) for n in found):
+            raise Refused(
+                f"{some(t.path for t in trees)}: images are in {some(sorted(found))}, which is no class by its name"
+                f"{self.beside(trees)}; --from classes takes it as one"
+            )
         if job.classes is None:
             job.classes = Classes(sorted(found, key=os.fsencode), say=job.say)
         self.n = len(found)
+
+    @staticmethod
+    def beside(trees):
+        """What lies there that may say what the images are."""
+        for tree in trees:
+            xml = next((p for p in tree.files if p.lower().endswith(".xml")), None)
+            if xml:
+                return f", and {shown(xml)} beside it is of a detector (boxes), which says no class of an image"
+            other = next((p for p in tree.files if not is_picture(p)), None)
+            if other:
+                return f", and {shown(other)} beside it is of no kind that is known here"
+        return ""
 
     def items(self, part):
         for tree, p, rest in self.parts[part]:
@@ -158,7 +175,8 @@ class MaskFolders:
             pick = "labelIds" if self.job.opt.map == "cityscapes" and "labelIds" in ids else None
             if pick is None:
                 raise Refused(
-                    f"there are masks of {some(sorted(ids))}; --map cityscapes takes labelIds; or move the others away"
+                    f"there are masks of {some(sorted(ids))}: --map cityscapes takes those of labelIds; or move the "
+                    "others away"
                 )
             pictures = [
                 p for p in pictures if not re.search(r"_(labelIds|instanceIds|labelTrainIds)\.", p) or f"_{pick}." in p

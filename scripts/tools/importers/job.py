@@ -62,7 +62,11 @@ class Job:
         if value is None:
             raise LeftOut("there is no label")
         if isinstance(value, float):
-            raise LeftOut("the label is a number with a fraction")
+            if value != value:
+                raise LeftOut("there is no label")  # NaN, as pandas writes it among numbers
+            if not value.is_integer():
+                raise LeftOut("the label is a number with a fraction")
+            value = int(value)
         if isinstance(value, int):
             if value < 0:
                 raise LeftOut("the label is negative, which is said where there is none")
@@ -82,7 +86,7 @@ class Job:
         if self.classes is not None:
             if name not in self.classes.number:
                 raise LeftOut(
-                    "the label is a name that --classes has not"
+                    "the label is a name that --classes has not; add it there, or leave --classes out"
                     if self.opt.classes
                     else "the label is a name of no class"
                 )

@@ -58,7 +58,7 @@ def kind_of(path, job):
         raise Refused(
             f"{shown(path)} is HDF5, which has no layout for images that is known; export it as Parquet or as files"
         )
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+    if head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"{":
         kind = kind_of_json(head)
         if kind:
             return kind
@@ -72,7 +72,15 @@ def kind_of(path, job):
     raise Refused(f"{shown(path)}: of no kind that is known here; --from KIND forces one of {', '.join(KINDS)}")
 
 
+def is_row(head):
+    """A line of YOLO: numbers, five or more."""
+    words = head.split(b"\n")[0].split()
+    return len(words) > 4 and all(re.fullmatch(rb"-?[\d.]+(e-?\d+)?", w) for w in words)
+
+
 def kind_of_json(head):
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        head = head[: len(head) & ~1].decode("utf-16", "replace").encode()
     if b'"shapes"' in head or b'"imagePath"' in head:
         return "labelme"
     known = [k for k in (b'"images"', b'"annotations"', b'"categories"') if k in head]
@@ -97,9 +105,8 @@ def kind_of_tree(tree, path, folder):
     if boxes and not folder:
         raise Refused(f"{shown(path)}: the archive holds {boxes[0]}; unpack it, and import the folder")
     found = list(boxes)
-    if any(n.lower().endswith((".yaml", ".yml")) for n in names) and any(
-        re.search(r"(^|/)labels/.*\.txt$", n) for n in names
-    ):
+    texts = [n for n in names if re.search(r"(^|/)labels/.*\.txt$", n) and not n.endswith("/classes.txt")]
+    if texts and (any(n.lower().endswith((".yaml", ".yml")) for n in names) or is_row(tree.peek(texts[0], 4096))):
         found.append("yolo")
     documents = sorted((n for n in names if n.lower().endswith(".json")), key=lambda n: (n.count("/"), n))
     seen = []

@@ -8,9 +8,22 @@ import os
 import posixpath
 import re
 
-from .common import NO_LABEL, VOID, Classes, LeftOut, Refused, clean_name, demand, load_json, part_of, shown, some
+from .common import (
+    NO_LABEL,
+    VOID,
+    Classes,
+    LeftOut,
+    Refused,
+    clean_name,
+    demand,
+    load_json,
+    part_of,
+    shown,
+    some,
+    text_of,
+)
 from .folders import is_picture
-from .images import head
+from .images import head, opened
 from .tree import inside
 
 MOST_POINTS = 1 << 24  # of a polygon's boundary, at a fifth of a pixel
@@ -82,7 +95,11 @@ class Drawn:
     def background(self, names, say):
         """The classes, and the label of pixels that nothing covers."""
         opt, job = self.job.opt, self.job
-        names = list(dict.fromkeys(clean_name(n) for n in names))
+        names = [clean_name(n) for n in names]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice and self.kind == "yolo":
+            say(f"classes of one name become one: {some(twice)}")
+        names = list(dict.fromkeys(names))
         own = next((n for n in names if n.lower() in ("background", "_background_")), None)
         if opt.background == "void":
             job.classes, self.ground = Classes(names, say=say), NO_LABEL
@@ -147,7 +164,13 @@ class LabelMe(Drawn):
     def image(self, tree, p, doc):
         name = doc.get("imagePath")
         if isinstance(name, str) and name:
-            path = inside(posixpath.dirname(p), name)
+            beside = posixpath.join(posixpath.dirname(p), posixpath.basename(name.replace("\\", "/")))
+            try:
+                path = inside(posixpath.dirname(p), name)
+            except LeftOut:
+                if beside not in tree.files and not isinstance(doc.get("imageData"), str):
+                    raise
+                path = beside
             if path in tree.files:
                 return tree.read(path)
         if isinstance(doc.get("imageData"), str):
@@ -156,6 +179,16 @@ class LabelMe(Drawn):
             except (binascii.Error, ValueError):
                 raise LeftOut("imageData is no base64") from None
         raise LeftOut("the image that imagePath names is not there, and there is no imageData")
+
+    @staticmethod
+    def stencil(text):
+        """The picture of a shape that is a mask, PNG in base64, which lies at its first point."""
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError, TypeError):
+            raise LeftOut("the mask of a shape is no base64") from None
+        head(data)
+        return opened(data, "the mask of a shape").convert("L").point(lambda v: 255 * (v > 0))
 
     def sample(self, where, tree, _):
         from PIL import Image, ImageDraw
@@ -173,10 +206,14 @@ class LabelMe(Drawn):
             if not isinstance(s, dict):
                 raise LeftOut("a shape is no object")
             kind, points, label = s.get("shape_type") or "polygon", s.get("points"), str(s.get("label"))
+            if s.get("label") is None or not clean_name(label):
+                raise LeftOut("a shape has no label")
             ink = NO_LABEL if label.lower() in VOID else self.job.classes.number.get(clean_name(label))
             if ink is None:
-                raise LeftOut("a shape has a label that --classes has not")
-            if kind not in ("polygon", "rectangle", "circle"):
+                raise LeftOut("a shape has a label that --classes has not; add it there, or leave --classes out")
+            if kind in ("rectangle", "rotation", "oriented_rectangle") and isinstance(points, list):
+                kind = "polygon" if len(points) == 4 else kind  # its corners
+            if kind not in ("polygon", "rectangle", "circle", "mask"):
                 self.job.note(f"shapes that are no area ({shown(kind)}), not drawn", where)
                 continue
             try:
@@ -185,7 +222,7 @@ class LabelMe(Drawn):
                     raise ValueError
             except (TypeError, ValueError):
                 raise LeftOut("a shape has coordinates that are no places") from None
-            if len(xy) < (3 if kind == "polygon" else 2) or kind != "polygon" and len(xy) != 2:
+            if len(xy) < {"polygon": 3, "mask": 1}.get(kind, 2) or kind in ("circle", "rectangle") and len(xy) != 2:
                 self.job.note(f"shapes with too few points for a {kind}, not drawn", where)
                 continue
             layer = Image.new("L", (w, h))
@@ -197,6 +234,8 @@ class LabelMe(Drawn):
             elif kind == "rectangle":
                 (x0, y0), (x1, y1) = xy
                 pen.rectangle([min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)], outline=1, fill=1)
+            elif kind == "mask":
+                layer.paste(1, tuple(map(int, xy[0])), self.stencil(s.get("mask")))
             else:
                 pen.polygon(xy, outline=1, fill=1)
             on = np.asarray(layer).astype(bool)
@@ -225,23 +264,23 @@ def yaml_names(text, where):
     m = re.search(r"^names[ \t]*:[ \t]*(.*)$", text, re.M)
     if not m:
         return None
-    rest = m[1].strip()
+    rest = re.sub(r"^#.*", "", m[1]).strip()
     flow = re.match(r"[\[{]", rest)
     if flow:
         whole = text[m.start(1) :]
         end = whole.find("]" if flow[0] == "[" else "}")
         if end < 0:
-            raise Refused(f"{where}: names has no end; --classes FILE names the classes")
+            raise Refused(f"{where}: names has no ']' or '}}'; --classes FILE names the classes, one on each line")
         items = re.findall(r"(?:'[^']*'|\"[^\"]*\"|[^,\s'\"][^,]*)", whole[1:end])
-        pairs = [re.match(r"\s*(\d+)\s*:\s*(.*)", i) for i in items] if flow[0] == "{" else [None] * len(items)
         if flow[0] == "[":
             return [plain(i) for i in items]
+        pairs = [re.match(r"\s*['\"]?(\d+)['\"]?\s*:\s*(.*)", i) for i in items]
     else:
         pairs, listed = [], []
         for line in text[m.end() :].splitlines():
             if not line.strip() or line.strip().startswith("#"):
                 continue
-            number, item = re.match(r"\s+(\d+)\s*:\s*(.*)", line), re.match(r"\s*-\s+(.*)", line)
+            number, item = re.match(r"\s+['\"]?(\d+)['\"]?\s*:\s*(.*)", line), re.match(r"\s*-\s+(.*)", line)
             if number:
                 pairs.append(number)
             elif item:
@@ -252,9 +291,35 @@ def yaml_names(text, where):
             return listed
     if not pairs or None in pairs or sorted(int(p[1]) for p in pairs) != list(range(len(pairs))):
         raise Refused(
-            f"{where}: names is no list, and no numbers from 0 on with names; --classes FILE names the classes"
+            f"{where}: names is no list, and no numbers from 0 on with names (0, 1, 2, ...); --classes FILE names the "
+            "classes, one on each line"
         )
     return [plain(p[2]) for p in sorted(pairs, key=lambda p: int(p[1]))]
+
+
+def yaml_ways(text):
+    """(part, folder or list) of `train`, `val` and `test` in data.yaml, without what leads out of its folder."""
+    out = []
+    for part, value in re.findall(r"^(train|val|test)[ \t]*:[ \t]*([^\s#\[{].*?)[ \t]*(?:#.*)?$", text, re.M):
+        out.append((part, without_way(value.strip("'\""))))
+    return out
+
+
+def without_way(path):
+    """A path without what leads to its folder from elsewhere."""
+    return "/".join(p for p in posixpath.normpath(path.replace("\\", "/")).split("/") if p not in ("..", ".", ""))
+
+
+def part_in(ways, lists, path):
+    """The part that data.yaml puts an image in; None: it does not say."""
+    for listed, part in lists.get(posixpath.basename(path), ()):
+        if is_tail(path, listed) or is_tail(listed, path):
+            return part
+    return next((part for part, value in ways if value and ("/" + path).startswith("/" + value + "/")), None)
+
+
+def is_tail(end, path):
+    return ("/" + path).endswith("/" + end)
 
 
 class Yolo(Drawn):
@@ -264,19 +329,28 @@ class Yolo(Drawn):
 
     def __init__(self, job, trees):
         demand("YOLO's polygons", ("numpy", "numpy"))
-        self.job, self.parts, names = job, {}, job.classes.names if job.classes else None
+        self.job, self.parts, names, ways = job, {}, job.classes.names if job.classes else None, {}
         for tree in trees:
             for p in sorted(tree.files, key=lambda p: (p.count("/"), p)):
-                if names is None and p.lower().endswith((".yaml", ".yml")):
-                    names = yaml_names(tree.document(p).decode("utf-8-sig", "replace"), shown(p))
-                    if names is not None:
+                if p.lower().endswith((".yaml", ".yml")):
+                    text = text_of(tree.document(p), shown(p))
+                    names = self.named(names, text, p)
+                    ways = ways or yaml_ways(text)
+                    same = [v for i, (_, v) in enumerate(ways) if v in [w for _, w in ways[:i]]]
+                    if same:
+                        job.say(f"{shown(p)} names {shown(same[0])} for two parts; its images are in the first alone")
+            for p in sorted(tree.files):
+                if names is None and posixpath.basename(p) in ("classes.txt", "obj.names"):
+                    lines = text_of(tree.document(p), shown(p)).splitlines()
+                    names = [s.strip() for s in lines if s.strip()] or None
+                    if names:
                         job.say(f"the classes are those of {shown(p)}")
+            lists = self.lists(tree, ways)
             pictures = {posixpath.splitext(p)[0]: p for p in tree.files if is_picture(p)}
             for stem, p in sorted(pictures.items()):
                 at = re.sub(r"(^|/)images(?=/|$)(?!.*/images(/|$))", r"\1labels", stem) + ".txt"
-                self.parts.setdefault(part_of(posixpath.dirname(p)) or part_of(os.path.basename(tree.path)), []).append(
-                    (tree, p, at if at in tree.files else None)
-                )
+                part = part_in(ways, lists, p) or part_of(posixpath.dirname(p)) or part_of(os.path.basename(tree.path))
+                self.parts.setdefault(part, []).append((tree, p, at if at in tree.files else None))
         if names is None:
             raise Refused(
                 f"{some(t.path for t in trees)}: no data.yaml names the classes; --classes FILE has a name on each line"
@@ -285,6 +359,8 @@ class Yolo(Drawn):
             raise Refused(
                 f"{some(t.path for t in trees)}: no image has a text file in labels/ (images/a.jpg, labels/a.txt)"
             )
+        if not names:
+            raise Refused("names of data.yaml is an empty list; --classes FILE names the classes, one on each line")
         self.n = len(names)
         self.boxes = self.polygons = 0
         self.background(names, job.say)
@@ -297,6 +373,53 @@ class Yolo(Drawn):
     def place(self, where):
         return where
 
+    def named(self, names, text, p):
+        """The classes of data.yaml, unless they are known."""
+        if names is not None:
+            return names
+        names = yaml_names(text, shown(p))
+        if names is not None:
+            self.job.say(f"the classes are those of {shown(p)}")
+            n = re.search(r"^nc[ \t]*:[ \t]*(\d+)", text, re.M)
+            if n and int(n[1]) != len(names):
+                self.job.say(f"{shown(p)} says nc: {n[1]}, and names has {len(names)}, which are taken")
+        return names
+
+    @staticmethod
+    def lists(tree, ways):
+        """{ name of an image: its (path, part) } of the text files that data.yaml names."""
+        out = {}
+        for part, value in ways:
+            if value.endswith(".txt"):
+                for p in (p for p in tree.files if ("/" + p).endswith("/" + value)):
+                    for line in text_of(tree.document(p), shown(p)).splitlines():
+                        path = without_way(line.strip())
+                        out.setdefault(posixpath.basename(path), []).append((path, part))
+        return out
+
+    @staticmethod
+    def lines(tree, at):
+        try:
+            return text_of(tree.read(at), shown(at)).splitlines()
+        except Refused:
+            raise LeftOut("the text file is no text in UTF-8") from None
+
+    def numbers_of(self, words):
+        """The class of a line, and its coordinates: of a box four, of a polygon six and more."""
+        try:
+            label, v = int(float(words[0])), [float(x) for x in words[1:]]
+        except (ValueError, OverflowError):
+            if any("," in w for w in words):
+                raise LeftOut("a line has commas; it has to be numbers such as 0.5, with blanks between them") from None
+            raise LeftOut("a line is no numbers: the number of a class, x, y, x, y, ...") from None
+        if not 0 <= label < self.n or label != float(words[0]):
+            raise LeftOut(f"a line has a class that is none of the {self.n} (0 to {self.n - 1})")
+        if len(v) < 4 or len(v) != 4 and len(v) < 6 or len(v) % 2:
+            raise LeftOut("a line has no class and pairs of x and y, at least three")
+        if not all(-0.01 <= x <= 1.01 for x in v):
+            raise LeftOut("a line has coordinates outside of 0 to 1; they are fractions of width and height, no pixels")
+        return label, v
+
     def sample(self, where, tree, at):
         import numpy as np
 
@@ -305,24 +428,19 @@ class Yolo(Drawn):
         layers = []
         if at is None:
             self.job.note("images without a text file: all background", where)
-        for line in (tree.read(at).decode("utf-8-sig", "replace").splitlines() if at else ()):
+        for number, line in enumerate(self.lines(tree, at) if at else (), 1):
             words = line.split()
             if not words:
                 continue
             try:
-                label, v = int(float(words[0])), [float(x) for x in words[1:]]
-            except (ValueError, OverflowError):
-                raise LeftOut("a line of the text file is no numbers") from None
-            if not 0 <= label < self.n or label != float(words[0]):
-                raise LeftOut(f"a line has a class that is none of the {self.n}")
+                label, v = self.numbers_of(words)
+            except LeftOut as why:
+                why.at = f"line {number} of {shown(posixpath.basename(at))}"
+                raise
             if len(v) == 4:
                 self.boxes += 1
                 self.job.note("lines with a box instead of a polygon, not drawn", at)
                 continue
-            if len(v) < 6 or len(v) % 2:
-                raise LeftOut("a line has no class and pairs of x and y, at least three")
-            if not all(-0.01 <= x <= 1.01 for x in v):
-                raise LeftOut("a polygon has coordinates outside of 0 to 1, the fractions of width and height")
             self.polygons += 1
             pixels = fill([c for x, y in zip(v[::2], v[1::2]) for c in (x * w, y * h)], w, h)
             if not np.count_nonzero(pixels):

@@ -146,7 +146,7 @@ class Tables:
         if pa.is_struct(t):
             return t.get_field_index("bytes") >= 0
         value = first.get(field.name)
-        return (pa.is_binary(t) or pa.is_large_binary(t)) and value is not None and format_of(value) is not None
+        return self.is_bytes(t) and value is not None and format_of(value) is not None
 
     def first_row(self, path):
         """The first value of each column of bytes that has one."""
@@ -154,7 +154,7 @@ class Tables:
             for b in self.batches(path):
                 out = {}
                 for i, n in enumerate(b.schema.names):
-                    if self.pa.types.is_binary(b.schema.types[i]) or self.pa.types.is_large_binary(b.schema.types[i]):
+                    if self.is_bytes(b.schema.types[i]):
                         out[n] = next((v.as_py() for v in b.column(i) if v.is_valid), None)
                 return out
         except (self.pa.ArrowException, OSError, ValueError):
@@ -192,7 +192,7 @@ class Tables:
             self.job.mask_classes()
         else:
             self.truth = self.pick(opt.label, "label", schema) if opt.label else self.one(labels, "label", schema)
-            self.set_labels(schema.field(self.truth), opt)
+            self.set_labels(schema.field(self.truth), path, opt)
         self.columns = [self.image, self.truth]
         rest = [n for n in schema.names if n not in self.columns]
         if rest:
@@ -203,14 +203,22 @@ class Tables:
             return names[0]
         if names:
             raise Refused(f"the columns {some(names)} may each be the {what}: --{what} NAME says which")
-        raise Refused(
-            f"no column is known as the {what}: --{what} NAME says which; there are: {some(schema.names, 20)}"
-        )
+        there = [f"{shown(f.name)} ({f.type})" for f in schema]
+        raise Refused(f"no column is known as the {what}: --{what} NAME says which; there are: {some(there, 20)}")
 
     # -- labels --
     def is_label(self, field):
         t, pa = field.type, self.pa.types
-        return pa.is_integer(t) or pa.is_string(t) or pa.is_large_string(t) or pa.is_dictionary(t) or pa.is_boolean(t)
+        whole = pa.is_integer(t) or pa.is_boolean(t) or pa.is_floating(t) and field.name.lower() in LABELS
+        return whole or self.is_text(t) or pa.is_dictionary(t)
+
+    def is_text(self, t):
+        pa = self.pa.types
+        return pa.is_string(t) or pa.is_large_string(t) or getattr(pa, "is_string_view", pa.is_string)(t)
+
+    def is_bytes(self, t):
+        pa = self.pa.types
+        return pa.is_binary(t) or pa.is_large_binary(t) or getattr(pa, "is_binary_view", pa.is_binary)(t)
 
     def names_of(self, field):
         feature = self.features.get(field.name)
@@ -222,7 +230,16 @@ class Tables:
             return feature["names"]
         return None
 
-    def set_labels(self, field, opt):
+    def are_whole(self, name, path):
+        """The numbers of the first rows; NaN is none."""
+        try:
+            values = next(iter(self.batches(path, [name])), None)
+        except (self.pa.ArrowException, OSError, ValueError):
+            return True  # said where it is read
+        found = values.column(0).to_pylist() if values is not None else []
+        return all(v is None or v != v or v.is_integer() for v in found)
+
+    def set_labels(self, field, path, opt):
         t, pa, job = field.type, self.pa.types, self.job
         if pa.is_list(t) or pa.is_large_list(t) or pa.is_fixed_size_list(t):
             raise Refused(
@@ -230,16 +247,17 @@ class Tables:
                 "may "
                 "have several"
             )
-        if pa.is_floating(t) or pa.is_decimal(t):
+        if pa.is_decimal(t) or pa.is_floating(t) and not self.are_whole(field.name, path):
             raise Refused(
                 f"the column {shown(field.name)} has numbers with fractions ({t}), which are no classes; a CSV file "
-                "may have "
-                "such targets"
+                "may have such targets"
             )
+        if pa.is_floating(t):
+            job.say(f"the column {shown(field.name)} has the type {t}: its whole numbers are numbers of classes")
         if not self.is_label(field):
             raise Refused(f"the column {shown(field.name)} has the type {t}; a label is a whole number or a text")
         names = self.names_of(field)
-        self.named = not (pa.is_integer(t) or pa.is_boolean(t))
+        self.named = not (pa.is_integer(t) or pa.is_boolean(t) or pa.is_floating(t))
         if names is not None and opt.classes is None:
             job.classes = Classes(names, say=job.say)
         elif not self.named and job.classes is None:
@@ -289,7 +307,9 @@ class Tables:
         if value is None:
             raise LeftOut("there is no image in the row")
         if not isinstance(value, str):
-            raise LeftOut("the image is neither bytes nor a path")
+            raise LeftOut("the image is neither the bytes of an image file nor a path; write it as one of them")
+        if re.match(r"https?://", value):
+            raise LeftOut("an address instead of the image's bytes; fetch the images, and name them in a CSV file")
         return self.job.beside(os.path.dirname(where[0]), value)
 
     def sample(self, where, image, truth):

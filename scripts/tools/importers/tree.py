@@ -15,11 +15,16 @@ MOST_RATIO = 1000  # of what a member unpacks to; Deflate makes 1032 of zeros
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".7z", ".rar", ".zst", ".xz", ".bz2")
 
 
+def is_absolute(name):
+    name = str(name).replace("\\", "/")
+    return name.startswith("/") or name[1:2] == ":"
+
+
 def inside(folder, name):
     """The path of a name that a document in `folder` says; LeftOut where it leads out of the source."""
     name = str(name).replace("\\", "/")
     path = posixpath.normpath(posixpath.join(folder, name))
-    if name.startswith("/") or name[1:2] == ":" or "\0" in name or path.split("/")[0] == "..":
+    if is_absolute(name) or "\0" in name or path.split("/")[0] == "..":
         raise LeftOut("a name leads out of the source")
     return path
 
