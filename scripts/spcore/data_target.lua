@@ -94,7 +94,9 @@ function data_target.has_table(path) return the_one(path, is_dir(path) and is_cs
 function data_target.has_maps(path)
   for _, part in ipairs { path, path .. "/train", path .. "/training" } do
     for _, name in ipairs { "depth", "depths", "maps", "disparity", "heights", "dem" } do
-      if is_dir(part .. "/images") and is_dir(part .. "/" .. name) then return true end
+      for _, images in ipairs(is_dir(part .. "/" .. name) and { "images", "left", "before", "A", "t1" } or {}) do
+        if is_dir(part .. "/" .. images) then return true end
+      end
     end
   end
   return false

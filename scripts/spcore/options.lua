@@ -74,6 +74,10 @@ options.common = {
   mask_name = { "", "how masks are called, * being the stem of the image: '*_mask', or 'img_*=mask_*'",
     default = "of the same stem, or by the one rule that fits them all", groups = "reading graph",
     sets = "reader.mask_name", more = "How masks are called, where * is the stem of the image without its ending, such as _*\\_mask_." },
+  second_name = { "", "of two images a sample in one folder: what names of the first have, and of the second instead: _pre=_post",
+    default = "each image is a sample", value = "FIRST=SECOND", groups = "reading graph", sets = "reader.second_name",
+    more = "Of two images a sample in one folder: what the names of the first images have, and those of the second ones instead, such as "
+      .. "__pre=_post_. Without it each image is a sample." },
   mask_values = { "", "which class a value of the masks is: 0=bg,255=fg; 0-127=bg; #ff0000=fg; 7=ignore; /1000",
     default = "values are the numbers of classes, 255 is no label", groups = "reading graph", sets = "reader.mask_values",
     more = "Which class each value of the masks is, such as _0=bg,255=fg_, with ranges (_0-127=bg_), colours (_#ff0000=fg_), and "
@@ -89,9 +93,10 @@ options.common = {
       .. "is a value. NaN, infinite numbers and what the GDAL tag of a TIFF says have none in any case." },
   map_range = { "", "of maps: values outside do not count", default = "all count", value = "LO,HI", groups = "reading graph",
     sets = "reader.map_range" },
-  columns = { "", "of a .csv file: which column is what: file=path,label=dx,split=fold", default = "by their names",
+  columns = { "", "of a .csv file: which column is what: file=path,second=after,label=dx,split=fold", default = "by their names",
     groups = "reading graph", sets = "reader.columns", value = "ROLE=NAME,...",
-    more = "Which column of a .csv file is what, such as _file=path,label=dx,split=fold_. Names alone are columns of values: classes "
+    more = "Which column of a .csv file is what, such as _file=path,label=dx,split=fold_; _second_ is that of "
+      .. "a second image. Names alone are columns of values: classes "
       .. "with 0 and 1, or numbers. A number counts columns from 1; _split=_ has none divide the rows." },
   root = { "", "of a .csv file: the folder in front of its files' names; OLD=NEW: instead of OLD", value = "DIR",
     default = "the .csv file's folder, or the one that has the first file", groups = "reading graph", sets = "reader.root" },

@@ -53,14 +53,231 @@ def asks(name, doc, where, says, options="", also=None, **how):
 
 @case
 def in_one_folder(c):
-    "xView2: each is a sample of its own, which is said"
-    fill(c, "images images masks", names=("{}_pre_disaster.png", "{}_post_disaster.png", "{}_pre_disaster.png"))
+    "xView2: each is a sample of its own, which is said; what is proposed asks which masks are meant, and both cures read them"
+    fill(c, "images images targets", names=("{}_pre_disaster.png", "{}_post_disaster.png", "{}_pre_disaster_target.png"))
     for i in range(4):
-        c.image(f"d/masks/{i}_post_disaster.png", np.zeros((8, 8), np.uint8))
+        c.image(f"d/targets/{i}_post_disaster_target.png", np.tile([[0, 1]], (8, 4)).astype(np.uint8))
     r = c.json("data d")
-    assert r["layout"] == "pairs" and sum(r["samples"][k] for k in ("train", "val")) == 8, r
-    assert any("come in twos, such as 0_pre_disaster.png and 0_post_disaster.png" in line or
-               "come in twos, such as 0_post_disaster.png and 0_pre_disaster.png" in line for line in r["notes"]), r
+    assert r["layout"] == "pairs" and r["images"] == 1 and r["samples"]["train"] + r["samples"]["val"] == 8, r
+    assert any('_disaster.png; each is read' in line and 'second_name = "_' in line for line in r["notes"]), r
+    c.run("data d", 0, ["come in twos", "(--second-name _pre=_post)"])
+    two = "data d --check --second-name _pre=_post"
+    c.run(two, 1, ["has a mask, d/targets/0_pre_disaster_target.png", "--mask-name"])
+    c.cures(two, "say which are meant", ("--mask-name '*_pre_disaster=*_pre_disaster_target'",) * 2,
+            ("--mask-name '*_pre_disaster=*_post_disaster_target'",) * 2)
+    r = c.json(f"{two} --mask-name '*_pre_disaster=*_post_disaster_target'")
+    assert r["images"] == 2 and r["samples"]["train"] + r["samples"]["val"] == 4 and not r["check"]["wrong"], r
+    pixels = r["check"]["labels"]["train"]["pixels"]
+    assert pixels[0] == pixels[1], r  # half of those of post
+
+
+def folder_of_two(name, doc, names, how, says="two images a sample", **more):
+    def f(c):
+        fill(c, "images images masks", names=names)
+        r = c.json(f"data d --check --second-name {how}")
+        assert r["images"] == 2 and r["samples"]["train"] + r["samples"]["val"] == 4 and not r["check"]["wrong"], r
+        assert any(says in line for line in r["notes"]), r
+        for key, value in more.items():
+            assert r[key] == value, r
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+folder_of_two("one_ab", "x_A and x_B, masks without the word", ("x_{}_A.png", "x_{}_B.png", "x_{}.png"), "_A=_B", "x_0_A.png and x_0_B.png, whose mask is x_0.png")
+folder_of_two("one_front", "the word in front", ("t1_{}.png", "t2_{}.png", "t1_{}.png"), "t1_=t2_")
+folder_of_two("one_bare", "the first has no word", ("{}.png", "{}_after.png", "{}.png"), "=_after", "0.png and 0_after.png")
+folder_of_two("one_bare_second", "the second has no word", ("{}_before.png", "{}.png", "{}.png"), "_before=", "0_before.png and 0.png")
+folder_of_two("one_inside", "both words in each name", ("a_b_{}_a.png", "a_b_{}_b.png", "a_b_{}_a.png"), "_a=_b")
+folder_of_two("one_second_mask", "masks of the second images alone", ("{}_pre.png", "{}_post.jpg", "{}_post.png"), "_pre=_post", "whose mask is 0_post.png")
+
+
+@case
+def one_folder_lacks(c):
+    "one of both is missing, or is neither"
+    fill(c, "images images masks", names=("{}_pre.png", "{}_post.png", "{}_pre.png"))
+    c.image("d/images/9_post.png", 8)
+    c.image("d/images/odd.png", 8)
+    said = str(c.json("data d --second-name _pre=_post")["notes"])
+    assert "1 second image in d/images, such as 9_post.png, has no first one" in said and "odd.png, is neither" in said, said
+    os.remove(c.path("d/images/1_post.png"))
+    c.run("data d --second-name _pre=_post", 1, ["d/images/1_pre.png has no second image", "1 of 4 first images"])
+    c.run("data d --second-name _x=_y", 1, ["no image in d/images has \"_x\""])
+    for wrong in ("_pre", "=", "a=a"):
+        c.run(f"data d --second-name {wrong}", 1, "such as \"_pre=_post\"")
+    fill(c, "ant bee -", top="e")
+    c.run("data e --target class --second-name _pre=_post", 1, ["laid out as classes", "the columns file, second and label"])
+
+
+# ---- tables, shards, arrays ----
+
+def table(c, head, row, n=6, name="d.csv", folders="A B label"):
+    fill(c, folders, n=n)
+    if "mask" in head:
+        c.write("classes.txt", "same\nchange\n")
+    c.write(name, "\n".join([head] + [row.format(i=i, c="ab"[i % 2]) for i in range(n)]) + "\n")
+
+
+def reads_table(name, doc, head, row, target, options="", note="two images a sample", layout="csv"):
+    def f(c):
+        table(c, head, row)
+        r = c.json(f"data d.csv --check {options}")
+        assert r["layout"] == layout and r["target"] == target and r["images"] == 2 and not r["check"]["wrong"], r
+        assert not note or any(note in line for line in r["notes"]), r
+        assert r["samples"]["train"] + r["samples"]["val"] == 6, r
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+both = "d/A/{i}.png,d/B/{i}.png,"
+reads_table("csv_masks", "before, after and mask", "before,after,mask", both + "d/label/{i}.png", "mask", note="column before has the first, column after the second")
+reads_table("csv_label", "two images and a class", "image_a,image_b,label", both + "{c}", "class")
+reads_table("csv_number", "two images and a number", "left_path,right_path,distance", both + "{i}.5", "numbers", "--target numbers")
+reads_table("csv_labels", "two images and several labels", "t1,t2,tags", both + "a|b", "labels", "--target labels")
+reads_table("csv_given", "columns that are named", "x,y,z", both + "{c}", "class", "--columns file=x,second=y,label=z", note="")
+reads_table("csv_numbered", "no header", "d/A/0.png,d/B/0.png,a", both + "{c}", "class",
+            "--columns file=1,second=2,label=3 --set reader.header=no --repeats once", note="")
+reads_table("csv_in_both", "an image before several others is no repeat", "image1,image2,label", "d/A/0.png,d/B/{i}.png,{c}", "class")
+
+
+@case
+def csv_one_alone(c):
+    "two columns of images, of which the first is to be read"
+    table(c, "before,after,label", both + "{c}")
+    c.cures("data d.csv", "two images a sample: column before", ("--columns file=before,second=",) * 2, status=0)
+    assert c.json("data d.csv --columns file=before,second=")["images"] == 1
+
+
+@case
+def csv_lacks(c):
+    "an empty cell, a file that is not there; several columns that may be meant"
+    table(c, "before,after,label", both + "{c}")
+    c.write("e.csv", "before,after,label\nd/A/0.png,d/B/0.png,a\nd/A/1.png,,b\n")
+    c.run("data e.csv", 1, ["line 3, column 2 (after)", "it is empty"])
+    c.write("e.csv", "before,after,label\nd/A/0.png,d/B/0.png,a\nd/A/1.png,d/B/77.png,b\n")
+    c.run("data e.csv", 1, ["line 3, column 2 (after)", "77.png"])
+    c.write("e.csv", "before,after,left,right,label\n" + "".join(f"d/A/{i}.png,d/B/{i}.png,d/A/{i}.png,d/B/{i}.png,a\n" for i in range(3)))
+    c.cures("data e.csv", "several columns may be two images", ("--columns file=before,second=after",) * 2, ("--columns file=before,second=",) * 2)
+    c.write("v.csv", "file,label\nd/A/5.png,a\n")
+    c.run("data d.csv --val v.csv", 1, ["d.csv has two images a row", "v.csv has one"])
+
+
+@case
+def csv_split(c):
+    "rows of parts in any order, some left out: seconds stay with their firsts"
+    table(c, "before,after,mask,split", "d/A/{i}.png,d/B/{i}.png,d/label/{i}.png,x")
+    parts = ["val", "train", "test", "train", "val", "train"]
+    c.write("d.csv", "before,after,mask,split\n" + "".join(f"d/A/{i}.png,d/B/{i}.png,d/label/{i}.png,{p}\n" for i, p in enumerate(parts)))
+    c.write("s.lua", SECONDS.replace("PATH", "d.csv"))
+    assert c.run("run s.lua", 0).out.split() == [fingerprint(c, f"d/B/{i}.png") for i in (1, 3, 5, 0, 4)]
+
+
+SECONDS = """
+local sp = require "spcore"
+local g <close> = sp.graph(sp.args {})
+local data = g.reader { path = "PATH", size = 8, batch = 1, shuffle = false, split = "all" }
+g:results { data.image, data.second, raw = true }
+for _, m in g:steps(data.length) do print(("%.0f"):format((function(s) local n = 0 for i = 1, #s do n = n + i * s:byte(i) end return n end)(m.second))) end
+"""
+
+
+def fingerprint(c, name):
+    """What SECONDS prints of an image of 8 x 8."""
+    pixels = np.asarray(Image.open(c.path(name)).convert("RGB")).transpose(2, 0, 1).reshape(-1).astype(int)
+    return str(int((pixels * np.arange(1, pixels.size + 1)).sum()))
+
+
+def shard(c, names, n=4, name="d.tar", where="d/A d/B d/label"):
+    """names: of the members of sample {i}: a first, a second, and a mask, or a class."""
+    import io
+    import tarfile
+    with tarfile.open(c.path(name), "w") as tar:
+        for i in range(n):
+            for member, folder in zip(names, where.split()):
+                text = b"ab"[i % 2:i % 2 + 1] if member.endswith(".cls") else c.read(f"{folder}/{i}.png")
+                info = tarfile.TarInfo(member.format(i=i))
+                info.size = len(text)
+                tar.addfile(info, io.BytesIO(text))
+
+
+def reads_shard(name, doc, names, target="mask", stereo=False):
+    def f(c):
+        fill(c, "A B label")
+        c.write("classes.txt", "same\nchange\n" if target == "mask" else "a\nb\n")
+        shard(c, names)
+        r = c.json(f"data d.tar --check --target {target}")
+        assert r["layout"] == "webdataset" and r["images"] == 2 and not r["check"]["wrong"] and r["left_out"] == "", r
+        c.write("s.lua", SECONDS.replace("PATH", "d.tar").replace("size = 8,", f"size = 8, target = '{target}',"))
+        assert c.run("run s.lua", 0).out.split() == [fingerprint(c, f"d/B/{i}.png") for i in range(4)]
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+reads_shard("shard_ab", "KEY.a.png and KEY.b.png", ("x{i}.a.png", "x{i}.b.png", "x{i}.seg.png"))
+reads_shard("shard_order", "the second in front, and the mask in between", ("x{i}.before.png", "x{i}.after.png", "x{i}.mask.png"))
+reads_shard("shard_class", "left and right with a class", ("k/x{i}.left.png", "k/x{i}.right.png", "k/x{i}.cls"), "class")
+
+
+@case
+def shard_lacks(c):
+    "one of both is missing; three; some samples have one image"
+    fill(c, "A B label")
+    shard(c, ("x{i}.a.png",), name="one.tar", where="d/A")
+    c.run("data one.tar --target mask", 1, ["x0.a.png is one of two images by its name", "or call it x0.png"])
+    shard(c, ("x{i}.t0.png", "x{i}.t1.png", "x{i}.t2.png"), name="three.tar", where="d/A d/B d/B")
+    c.run("data three.tar --target mask", 1, ["the sample x0 has 3 images", "two a sample are read"])
+    fill(c, "A B label", n=5)
+    shard(c, ("x{i}.a.png", "x{i}.b.png", "x{i}.seg.png"), name="s/0.tar")
+    shard(c, ("y{i}.png", "y{i}.seg.png"), name="s/1.tar", where="d/A d/label")
+    c.run("data s --target mask", 1, ["y0.png is the only image of its sample", "pack all samples alike"])
+
+
+def reads_arrays(name, doc, names, target="mask"):
+    def f(c):
+        fill(c, "A B label")
+        for stem, folder in zip(names, "AB"):
+            np.save(c.path(f"n/{stem}.npy"), np.stack([np.asarray(Image.open(c.path(f"d/{folder}/{i}.png"))) for i in range(4)]))
+        if target == "mask":
+            np.save(c.path("n/masks.npy"), np.stack([np.asarray(Image.open(c.path(f"d/label/{i}.png"))) for i in range(4)]))
+        else:
+            np.save(c.path("n/labels.npy"), np.array([0, 1, 0, 1]))
+        c.write("n/classes.txt", "a\nb\n")
+        r = c.json("data n --check")
+        assert r["layout"] == "npy" and r["target"] == target and r["images"] == 2 and not r["check"]["wrong"] and r["left_out"] == "", r
+        c.write("s.lua", SECONDS.replace("PATH", "n").replace("size = 8,", f"size = 8, target = '{target}',"))
+        assert c.run("run s.lua", 0).out.split() == [fingerprint(c, f"d/B/{i}.png") for i in range(4)]
+    f.__name__, f.__doc__ = name, doc
+    case(f)
+
+
+reads_arrays("arrays", "images.npy and images2.npy", ("images", "images2"))
+reads_arrays("arrays_class", "images_a.npy and images_b.npy, with classes", ("images_a", "images_b"), "class")
+reads_arrays("arrays_before", "before.npy and after.npy", ("before", "after"))
+
+
+@case
+def arrays_differ(c):
+    "arrays of other shapes"
+    a = np.zeros((4, 8, 8, 3), np.uint8)
+    np.save(c.path("n/images.npy"), a)
+    np.save(c.path("n/masks.npy"), a[..., 0])
+    for other in (a[:3], a[:, :7], a[..., :1]):
+        np.save(c.path("n/images2.npy"), other)
+        c.run("data n --target mask", 1, ["n/images.npy holds", "n/images2.npy", "save both with one shape"])
+    np.save(c.path("n/images2.npy"), a.astype(np.float32))
+    c.run("data n --target mask", 1, ["n/images2.npy holds", "float32"])
+
+
+@case
+def stereo_maps(c):
+    "left, right and disparity are for maps"
+    fill(c, "left right -")
+    for i in range(4):
+        np.save(c.path(f"d/disparity/{i}.npy"), np.full((8, 8), i + 1, np.float32))
+    r = c.json("data d --check")
+    assert r["layout"] == "twos" and r["target"] == "map" and r["images"] == 2 and not r["check"]["wrong"], r
+    assert any("left/ has the first, right/ the second, disparity/ the maps" in line for line in r["notes"]), r
+    os.rename(c.path("d/disparity"), c.path("d/other"))
+    c.run("data d --target map", 1, ["left/ and right/", "disparity/, depth/ or maps/"])
 
 
 reads("levir", "LEVIR-CD", "train/A train/B train/label val/A val/B val/label", "train/A/ has the first", (4, 4))

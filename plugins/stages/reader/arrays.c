@@ -180,12 +180,16 @@ static rows *add_rows(rd_listing *l, const char *path, uint32_t *source) {
   return rd_array_open(l->ctx, path, &r->array) ? NULL : r;
 }
 
-static int add_samples(rd_listing *l, uint32_t images, uint32_t masks, int64_t n) {
+/* second: the source of second images; UINT32_MAX: there are none. */
+static int add_samples(rd_listing *l, uint32_t images, uint32_t second, uint32_t masks, int64_t n) {
   char name[32];
   for (int64_t i = 0; i < n; i++) {
     rd_sample *s = rd_add_sample(l->t);
     if (!s) return rd_no_memory(l);
     s->image = (rd_ref){.at = (uint64_t)i, .source = images};
+    rd_ref *other = second < UINT32_MAX ? rd_add_second(l->t) : NULL;
+    if (!other && second < UINT32_MAX) return rd_no_memory(l);
+    if (other) *other = (rd_ref){.at = (uint64_t)i, .source = second};
     if (l->t->gives == RD_LABEL) continue; /* its key comes with its class */
     s->mask = (rd_ref){.at = (uint64_t)i, .source = masks};
     stem_of(l->t, s, name, sizeof name);
@@ -194,34 +198,80 @@ static int add_samples(rd_listing *l, uint32_t images, uint32_t masks, int64_t n
   return SP_OK;
 }
 
-static int list_masks(rd_listing *l, const char *path, const rows *images, uint32_t source) {
+static int list_masks(rd_listing *l, const char *path, const rows *images, const uint32_t source[2]) {
   uint32_t masks;
   rows *r = add_rows(l, path, &masks);
   int rc = r ? mask_rows(l->ctx, path, r, images) : SP_E_DATA;
-  return rc ? rc : add_samples(l, source, masks, images->array.is.shape[0]);
+  return rc ? rc : add_samples(l, source[0], source[1], masks, images->array.is.shape[0]);
 }
 
-static int list_labels(rd_listing *l, rd_words *words, const char *path, const rows *images, uint32_t source) {
+static int list_labels(rd_listing *l, rd_words *words, const char *path, const rows *images, const uint32_t source[2]) {
   rd_array a;
   size_t from = l->t->n;
   int rc = rd_array_open(l->ctx, path, &a);
   if (rc) return rc;
   rc = check_labels(l->ctx, path, &a, images->array.is.shape[0]);
-  if (!rc) rc = add_samples(l, source, 0, a.is.shape[0]);
+  if (!rc) rc = add_samples(l, source[0], source[1], 0, a.is.shape[0]);
   if (!rc) rc = take_labels(l, words, path, &a, from);
   rd_array_close(&a);
   return rc;
 }
 
+/* The names of arrays of images, without their ending; second: NULL: samples have one. */
+static const struct {
+  const char *first, *second;
+  int is_stereo;
+} names[] = {{"images", "images2", 0},        {"images_a", "images_b", 0}, {"images_1", "images_2", 0}, {"images1", "images2", 0},
+             {"before", "after", 0},          {"pre", "post", 0},          {"t1", "t2", 0},             {"a", "b", 0},
+             {"A", "B", 0},                   {"left", "right", 1},        {"images_left", "images_right", 1},
+             {"left_images", "right_images", 1}};
+enum { NAMES = sizeof names / sizeof *names };
+
+static int there(const char *prefix, const char *stem) {
+  char path[4096];
+  return snprintf(path, sizeof path, "%s%s.npy", prefix, stem) < (int)sizeof path && !access(path, F_OK);
+}
+
+/* The row of the two arrays that are there; -1: there is one, or none. */
+static int find_two(const char *prefix) {
+  int one = there(prefix, "images") ? 1 : NAMES;
+  for (int i = 0; i < one; i++)
+    if (there(prefix, names[i].first) && there(prefix, names[i].second)) return i;
+  return -1;
+}
+
+/* The second images; they are as many as the first, of one size and as many channels. */
+static int open_seconds(rd_listing *l, const char *first, const char *path, const rows *images, uint32_t *source) {
+  rows *r = add_rows(l, path, source);
+  int rc = r ? image_rows(l->ctx, &l->p->keep, path, r) : SP_E_DATA;
+  if (rc) return rc;
+  char is[2][160];
+  for (int k = 0; k < 2; k++) im_npy_words(k ? &r->array.is : &images->array.is, is[k], sizeof is[k]);
+  const struct im_raw *a = &images->raw, *b = &r->raw;
+  if (images->array.is.shape[0] == r->array.is.shape[0] && a->w == b->w && a->h == b->h && a->channels == b->channels)
+    return SP_OK;
+  return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                            "%s holds %s, and %s %s: row by row they are the two images of a sample, so save both with one shape",
+                            first, is[0], path, is[1]);
+}
+
 /* prefix: of the files' paths. */
 static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) {
-  char path[4096];
-  uint32_t source;
-  int by_class = l->t->gives == RD_LABEL;
-  if (snprintf(path, sizeof path, "%simages.npy", prefix) >= (int)sizeof path) return rd_too_long(l->ctx, prefix, path);
-  rows *images = add_rows(l, path, &source);
+  char path[4096], other_path[4096];
+  uint32_t source[2] = {0, UINT32_MAX};
+  int by_class = l->t->gives == RD_LABEL, two = find_two(prefix);
+  if (snprintf(path, sizeof path, "%s%s.npy", prefix, two < 0 ? "images" : names[two].first) >= (int)sizeof path ||
+      snprintf(other_path, sizeof other_path, "%s%s.npy", prefix, two < 0 ? "" : names[two].second) >= (int)sizeof path)
+    return rd_too_long(l->ctx, prefix, path);
+  if (k && (two >= 0) != !!l->t->seconds)
+    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: one part has two images a sample, the other one has one; give both the same",
+                              path);
+  rows *images = add_rows(l, path, &source[0]);
   int rc = images ? image_rows(l->ctx, &l->p->keep, path, images) : SP_E_DATA;
+  if (!rc && two >= 0) rc = open_seconds(l, path, other_path, images, &source[1]);
   if (rc) return rc;
+  if (two >= 0 && !k) rd_note(l, "two images a sample: %s has the first, %s the second", path, other_path);
+  if (two >= 0) l->t->is_stereo = names[two].is_stereo;
   const char *truth = by_class ? "labels" : "masks", *other = by_class ? "masks" : "labels";
   if (snprintf(path, sizeof path, "%s%s.npy", prefix, truth) >= (int)sizeof path)
     return rd_too_long(l->ctx, prefix, path);
@@ -236,24 +286,26 @@ static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) 
 }
 
 /* ---- the layout ---- */
-static int has(const char *dir, const char *file) {
-  char path[4096];
-  return snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && !access(path, F_OK);
+/* Images, beside labels or masks, with that in front of their names. */
+static int has(const char *dir, const char *front) {
+  char prefix[4096];
+  if (snprintf(prefix, sizeof prefix, "%s/%s", dir, front) >= (int)sizeof prefix) return 0;
+  return there(prefix, "images") || (find_two(prefix) >= 0 && (there(prefix, "labels") || there(prefix, "masks")));
 }
 
-static int has_both(const char *dir) { return has(dir, "train_images.npy") && has(dir, "val_images.npy"); }
+static int has_both(const char *dir) { return has(dir, "train_") && has(dir, "val_"); }
 
-static int arrays_like(const char *dir) { return has(dir, "images.npy") || has_both(dir); }
+static int arrays_like(const char *dir) { return has(dir, "") || has_both(dir); }
 
 /* What the paths of the parts' files begin with. */
 static int find_prefixes(rd_listing *l, char prefix[2][4096]) {
   const char *base = l->p->path;
-  int rc = SP_OK, by_name = !has(base, "images.npy") && has_both(base);
+  int rc = SP_OK, by_name = !has(base, "") && has_both(base);
   if (by_name) {
     rc = rd_check_own(l, "has train_images.npy and val_images.npy, which say");
     l->t->n_parts = 2;
     l->parts[1] = l->parts[0];
-  } else if (!has(base, "images.npy") || *l->p->val_path) {
+  } else if (!has(base, "") || *l->p->val_path) {
     rc = rd_find_parts(l, "images.npy");
   }
   for (int k = 0; !rc && k < l->t->n_parts; k++) {
@@ -263,20 +315,20 @@ static int find_prefixes(rd_listing *l, char prefix[2][4096]) {
   return rc;
 }
 
-static void look_beside(rd_listing *l) {
-  static const char *const known[] = {"images.npy",
-                                      "labels.npy",
-                                      "masks.npy",
-                                      "train_images.npy",
-                                      "train_labels.npy",
-                                      "train_masks.npy",
-                                      "val_images.npy",
-                                      "val_labels.npy",
-                                      "val_masks.npy",
-                                      "classes.txt",
-                                      "train",
-                                      "val",
-                                      NULL};
+/* prefix: of each part. */
+static void look_beside(rd_listing *l, char prefix[2][4096]) {
+  static const char *const fronts[] = {"", "train_", "val_"}, *const truths[] = {"labels", "masks"};
+  char text[3 * 4][64];
+  const char *known[3 * 4 + 4] = {"classes.txt", "train", "val"};
+  size_t n = 3;
+  int two = find_two(prefix[0]);
+  for (int i = 0; i < 3; i++) {
+    const char *const stems[] = {two < 0 ? "images" : names[two].first, two < 0 ? "images" : names[two].second, truths[0], truths[1]};
+    for (int k = 0; k < 4; k++) {
+      snprintf(text[i * 4 + k], sizeof text[0], "%s%s.npy", fronts[i], stems[k]);
+      known[n++] = text[i * 4 + k];
+    }
+  }
   rd_look_beside(l, 2, known);
 }
 
@@ -286,7 +338,7 @@ static int arrays_list(rd_listing *l) {
   int by_class = l->p->target == RD_TARGET_CLASS, rc = find_prefixes(l, prefix);
   l->t->gives = by_class ? RD_LABEL : RD_MASK;
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, &words, prefix[k], k);
-  if (!rc) look_beside(l);
+  if (!rc) look_beside(l, prefix);
   if (!rc && by_class) rc = rd_number_words(l, l->p->path, &words, stem_of);
   rd_words_free(&words);
   return rc;

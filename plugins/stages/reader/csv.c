@@ -126,6 +126,11 @@ static rd_csv_row *add_row(rd_csv *j) {
   return r ? &r[j->l->t->n] : NULL;
 }
 
+static int take_second(rd_csv *j) {
+  rd_ref *second = rd_add_second(j->l->t);
+  return second ? rd_csv_take_file(j, j->at[RD_SECOND_COLUMN], second) : rd_no_memory(j->l);
+}
+
 static int take_row(rd_csv *j) {
   rd_listing *l = j->l;
   int skip = 0;
@@ -143,6 +148,7 @@ static int take_row(rd_csv *j) {
   int rc =
       l->t->gives == RD_MASK ? rd_csv_take_file(j, j->at[RD_VALUE_COLUMN], &s->mask) : rd_csv_take_value(j, s, &skip);
   if (!rc && !skip) rc = rd_csv_take_file(j, j->at[RD_FILE_COLUMN], &s->image);
+  if (!rc && !skip && j->at[RD_SECOND_COLUMN] >= 0) rc = take_second(j);
   if (!skip) return rc;
   l->t->n--;
   if (!j->n_left[1]++) j->first_left[1] = (size_t)j->in.line;
@@ -153,7 +159,11 @@ static int open_file(rd_csv *j, int k) {
   rd_csv_forget(j);
   j->k = k;
   int rc = rd_csv_open(j->l->ctx, j->files[k], j->l->p->csv.separator, &j->in);
-  return rc ? rc : rd_csv_header(j);
+  if (!rc) rc = rd_csv_header(j);
+  if (rc || !j->l->t->n || (j->at[RD_SECOND_COLUMN] >= 0) == !!j->l->t->seconds) return rc;
+  return rd_csv_fail(j, SP_E_DATA, "%s has %s, %s has %s: give both files the same columns", j->files[0],
+                     j->l->t->seconds ? "two images a row" : "one image a row", j->files[k],
+                     j->l->t->seconds ? "one" : "two");
 }
 
 static int take_rows(rd_csv *j, int k) {
@@ -187,25 +197,31 @@ static int divide(rd_csv *j) {
             n[RD_TEST_PART] == 1 ? "is" : "are");
   size_t all = n[RD_TRAIN_PART] + (t->n_parts == 2 ? n[val] : 0);
   rd_sample *samples = malloc((all + 1) * sizeof *samples);
+  rd_ref *seconds = t->seconds ? malloc((all + 1) * sizeof *seconds) : NULL;
   rd_csv_row *rows = malloc((all + 1) * sizeof *rows);
   at[val] = n[RD_TRAIN_PART];
-  for (size_t i = 0; samples && rows && i < t->n; i++) {
+  int enough = samples && rows && !seconds == !t->seconds;
+  for (size_t i = 0; enough && i < t->n; i++) {
     int part = j->rows[i].part;
     if (part != RD_TRAIN_PART && part != val) continue;
     samples[at[part]] = t->samples[i];
+    if (seconds) seconds[at[part]] = t->seconds[i];
     rows[at[part]++] = j->rows[i];
   }
-  if (!samples || !rows) {
+  if (!enough) {
     free(samples);
+    free(seconds);
     free(rows);
     return rd_no_memory(j->l);
   }
   free(t->samples);
+  free(t->seconds);
   free(j->rows);
   t->samples = samples;
+  t->seconds = seconds;
   j->rows = rows;
   t->n = all;
-  t->cap = j->rows_cap = all + 1;
+  t->cap = t->seconds_cap = j->rows_cap = all + 1;
   t->ends[0] = n[RD_TRAIN_PART];
   t->ends[t->n_parts - 1] = all;
   return SP_OK;

@@ -7,7 +7,7 @@
 #include "table.h"
 #include "words.h"
 
-enum { RD_FILE_COLUMN, RD_VALUE_COLUMN, RD_SPLIT_COLUMN, RD_ROLES };
+enum { RD_FILE_COLUMN, RD_VALUE_COLUMN, RD_SPLIT_COLUMN, RD_SECOND_COLUMN, RD_ROLES };
 
 /* Where the files of a column are, as the first one that was not found in its place has shown. */
 typedef struct rd_csv_place {
@@ -33,7 +33,7 @@ typedef struct rd_csv {
   int at[RD_ROLES];       /* -1: not there. RD_VALUE_COLUMN of one-hot columns or of numbers: the first of `values` */
   int *values;            /* columns of 0 and 1, one a class, or of numbers */
   int n_values, is_hot;   /* is_hot: they are of 0 and 1 */
-  rd_csv_place places[2]; /* of images, of masks */
+  rd_csv_place places[3]; /* of images, of masks, of second images */
   rd_numbered folders;    /* each is the source of its number */
   rd_words labels, cells; /* different labels; with target labels different contents of the column */
   int commas, points;     /* numbers have a decimal comma, or a point */

@@ -346,7 +346,7 @@ static int join_rows(cells *c) {
   for (size_t i = 0; !rc && m.n && i < t->n; i++)
     if (m.into[i]) rc = join(c, &t->samples[m.into[i] - 1], &t->samples[i]);
   for (size_t i = 0; !rc && m.n && i < t->n; i++) {
-    if (!m.into[i]) t->samples[to++] = t->samples[i];
+    if (!m.into[i]) rd_move_sample(t, to++, i);
     else
       for (int k = 0; k < t->n_parts; k++) ends[k] -= i < t->ends[k];
   }
@@ -392,7 +392,7 @@ static void assign(cells *c) {
     }
     none += of.missing;
     of.missing = 0;
-    t->samples[to] = t->samples[i];
+    rd_move_sample(t, to, i);
     t->samples[to++].cells = of;
   }
   t->n = to;

@@ -2,6 +2,7 @@
  * csv_columns.c - which column of a .csv file is what: by the parameter, by the names that people give them, by what
  * the first row has. */
 #include "csv.h"
+#include "two_names.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -32,7 +33,7 @@ static const char *const masks[] = {"mask",         "masks",        "maskpath", 
 static const char *const splits[] = {"split",        "set",       "fold",      "subset",   "partition", "part",
                                      "phase",        "usage",     "datasplit", "dataset",  "isvalid",   "isval",
                                      "isvalidation", "traintest", "trainval",  "splitset", NULL};
-static const char *const role_names[RD_ROLES] = {"file", "label", "split"};
+static const char *const role_names[RD_ROLES] = {"file", "label", "split", "second"};
 
 static void plain(const char *name, char to[64]) {
   size_t n = 0;
@@ -130,23 +131,23 @@ static int add_value(rd_csv *j, int column) {
   return SP_OK;
 }
 
-/* "file=NAME", "label=NAME", "split=NAME", or the name of a value. */
+/* "file=NAME", "second=NAME", "label=NAME", "split=NAME", or the name of a value. */
 static int take_given(rd_csv *j, char *item, unsigned *given) {
-  static const char *const roles[] = {"file", "label", "split", "mask"};
+  static const char *const roles[] = {"file", "label", "split", "second", "mask"};
   char *end = item + strlen(item), all[1024];
   text_trim(&item, &end);
   *end = 0;
   int role = RD_VALUE_COLUMN;
-  for (int k = 0; k < 4; k++) {
+  for (int k = 0; k <= RD_ROLES; k++) {
     size_t n = strlen(roles[k]);
     if (strncmp(item, roles[k], n) || item[n] != '=') continue;
-    role = k == 3 ? RD_VALUE_COLUMN : k;
+    role = k == RD_ROLES ? RD_VALUE_COLUMN : k;
     item += n + 1;
     break;
   }
   if (*item == '"' && end > item + 1 && end[-1] == '"') *--end = 0, item++;
   *given |= 1u << role;
-  if (!*item && role == RD_SPLIT_COLUMN) return SP_OK;
+  if (!*item && (role == RD_SPLIT_COLUMN || role == RD_SECOND_COLUMN)) return SP_OK;
   int column = find_column(j, item);
   if (column < 0) {
     list_names(j, NULL, j->names.n, all, sizeof all);
@@ -235,6 +236,51 @@ static int exact(const rd_csv *j, const char *name) {
   for (int i = 0; i < (int)j->names.n; i++)
     if (!strcmp(j->names.v[i], name) && !is_taken(j, i)) return i;
   return -1;
+}
+
+/* Columns of the first images and of the second, by their names and what the first row has; -1: there are no such. */
+static int find_two(rd_csv *j, int row, int at[2]) {
+  int n = 0;
+  at[0] = at[1] = -1;
+  for (int i = 0; i < (int)j->names.n; i++) {
+    int role = rd_is_image(first_of(j, i)) ? rd_read_two_column(j->names.v[i], row) : 0;
+    if (!role || (is_taken(j, i) && i != j->at[RD_FILE_COLUMN])) continue;
+    if (at[role - RD_TWO_FIRST] >= 0) return 0;
+    at[role - RD_TWO_FIRST] = i;
+    n++;
+  }
+  int *file = &j->at[RD_FILE_COLUMN];
+  return n == 2 && (*file < 0 || *file == at[0]);
+}
+
+/* given: what the parameter says. Sets the two columns where rows have two images. */
+static int find_seconds(rd_csv *j, unsigned given) {
+  int at[2], found[2], rows = 0, row = -1;
+  if (given & 1u << RD_SECOND_COLUMN) return SP_OK;
+  for (int i = 0; i < rd_n_two_words; i++)
+    if (find_two(j, i, at) && (!rows || memcmp(found, at, sizeof at) != 0)) {
+      if (!rows++) memcpy(found, at, sizeof at), row = i;
+    }
+  if (!rows) return SP_OK;
+  if (rows > 1)
+    return rd_csv_fail(j, SP_E_DATA,
+                       "%s line %" PRId64 ": several columns may be two images of a row, such as %s and %s: "
+                       "`columns = \"file=%s,second=%s\"`, or for one image `columns = \"file=%s,second=\"`",
+                       j->in.path, j->in.line, j->names.v[found[0]], j->names.v[found[1]], j->names.v[found[0]],
+                       j->names.v[found[1]], j->names.v[found[0]]);
+  j->at[RD_FILE_COLUMN] = found[0];
+  j->at[RD_SECOND_COLUMN] = found[1];
+  if (j->l->t) j->l->t->is_stereo = rd_is_stereo(row);
+  return SP_OK;
+}
+
+/* Of what the parameter names: are they left and right? */
+static void look_at_seconds(rd_csv *j, unsigned given) {
+  int file = j->at[RD_FILE_COLUMN], second = j->at[RD_SECOND_COLUMN];
+  for (int i = 0; second >= 0 && given & 1u << RD_SECOND_COLUMN && i < rd_n_two_words; i++)
+    if (rd_is_stereo(i) && rd_read_two_column(j->names.v[file], i) == RD_TWO_FIRST &&
+        rd_read_two_column(j->names.v[second], i) == RD_TWO_SECOND)
+      j->l->t->is_stereo = 1;
 }
 
 static int find_file(rd_csv *j) {
@@ -440,6 +486,11 @@ static void tell(rd_csv *j, unsigned given) {
             list);
   } else if (!given && !j->n_values && (strcmp(file, "file") || strcmp(value, usual)))
     rd_note(j->l, "column %s names the files, column %s is the %s", file, value, usual);
+  if (j->at[RD_SECOND_COLUMN] >= 0 && !(given & 1u << RD_SECOND_COLUMN))
+    rd_note(j->l,
+            "two images a sample: column %s has the first, column %s the second; `columns = \"file=%s,second=\"` reads the "
+            "first alone",
+            file, j->names.v[j->at[RD_SECOND_COLUMN]], file);
   if (j->at[RD_SPLIT_COLUMN] >= 0 && strcmp(j->names.v[j->at[RD_SPLIT_COLUMN]], "split") &&
       !(given & 1u << RD_SPLIT_COLUMN))
     rd_note(j->l, "column %s says what validates", j->names.v[j->at[RD_SPLIT_COLUMN]]);
@@ -453,7 +504,9 @@ int rd_csv_header(rd_csv *j) {
   for (int k = 0; k < RD_ROLES; k++) j->at[k] = -1;
   int rc = read_names(j);
   if (!rc && *j->l->p->csv.columns) rc = take_columns(j, &given);
+  if (!rc) rc = find_seconds(j, given);
   if (!rc) rc = find_file(j);
+  if (!rc && j->l->t) look_at_seconds(j, given);
   if (!rc && !(given & 1u << RD_SPLIT_COLUMN)) rc = find_split(j);
   if (!rc) rc = find_value(j);
   if (rc) return rc;

@@ -183,7 +183,7 @@ static int there(rd_csv *j, const rd_csv_place *w, const char *name, char path[4
 }
 
 int rd_csv_locate(rd_csv *j, int column, const char *name, char path[4096]) {
-  rd_csv_place *w = &j->places[column == RD_VALUE_COLUMN];
+  rd_csv_place *w = &j->places[column == j->at[RD_FILE_COLUMN] ? 0 : column == j->at[RD_SECOND_COLUMN] ? 2 : 1];
   char straight[4096];
   int rc = SP_E_DATA;
   if (!w->known && *j->l->p->csv.root) take_root(j, w);

@@ -18,8 +18,8 @@
 
 /* The first that fits is taken. */
 static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
-                                           &rd_twos,      &rd_pairs,     &rd_map_pairs,  &rd_classes,     &rd_shards,
-                                           &rd_arrays};
+                                           &rd_twos,      &rd_map_twos,  &rd_pairs,      &rd_map_pairs,   &rd_classes,
+                                           &rd_shards,    &rd_arrays};
 static const char *const splits[] = {"the part for training", "the part for validation"};
 
 /* ---- what is not read ---- */
@@ -335,6 +335,11 @@ static int find_lister(rd_listing *l) {
     int rc = rd_doubt_classes(l, dir);
     if (rc) return rc;
   }
+  if (*p->second_name && found && found != &rd_pairs && found != &rd_map_pairs)
+    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
+                              "second_name = \"%s\" goes with images/ beside masks/ or depth/, and %s is laid out as %s; two "
+                              "images a sample are also read of a .csv file with the columns file, second and label or mask",
+                              p->second_name, p->path, found->name);
   l->t->lister = found                          ? found
                  : p->target == RD_TARGET_CLASS ? &rd_classes
                  : p->target == RD_TARGET_MAP   ? &rd_map_pairs
@@ -366,7 +371,7 @@ static char *id_of(const rd_params *p) {
   const rd_csv_params *c = &p->csv;
   char *path = real_path(p->path), *val = *p->val_path ? real_path(p->val_path) : NULL, *id = NULL;
   const char *const texts[] = {p->path,        path,       p->val_path, val,          p->mask_name,
-                               p->mask_values, p->mask_folder, c->columns, c->root,     c->val_value,
+                               p->mask_values, p->mask_folder, p->second_name, c->columns, c->root,     c->val_value,
                                c->label_separator};
   int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
   size_t n = 256, at;

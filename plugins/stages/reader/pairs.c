@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * pairs.c - the layout `pairs`: images/STEM.ENDING and masks/STEM.png, sorted by stem, whatever the two are called and
  * however they are divided into parts. And a list of images alone. */
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -187,6 +188,19 @@ int rd_add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *image,
 
 enum { LOOK_FOR_TWOS = 64 }; /* images: where none of the first has another one, none is looked for */
 
+/* The words by which two names differ, with the sign in front of them, or behind: "_pre" and "_post". */
+static void differing(const char *a, const char *b, char to[2][64]) {
+  size_t from = 0, tail = 0, n[2] = {rd_stem_length(a), rd_stem_length(b)};
+  while (from < n[0] && from < n[1] && a[from] == b[from]) from++;
+  while (from && isalnum((unsigned char)a[from - 1])) from--;
+  while (tail < n[0] - from && tail < n[1] - from && a[n[0] - 1 - tail] == b[n[1] - 1 - tail]) tail++;
+  while (tail && isalnum((unsigned char)a[n[0] - tail])) tail--;
+  if (from) from--;
+  else if (tail) tail--;
+  snprintf(to[0], 64, "%.*s", (int)(n[0] - tail - from), a + from);
+  snprintf(to[1], 64, "%.*s", (int)(n[1] - tail - from), b + from);
+}
+
 /* x_pre.png and x_post.png in one folder may be two images of one sample: each is one here. */
 static void doubt_twos(rd_listing *l, const char *where, const rd_names *images) {
   char stem[256], **other;
@@ -195,15 +209,18 @@ static void doubt_twos(rd_listing *l, const char *where, const rd_names *images)
     if (!rd_stem_as(images->v[i], RD_STEM_OTHER, stem) || !(other = rd_find_stem(images, stem))) continue;
     if (!n++) first = i, second = (size_t)(other - images->v);
   }
-  if (n && 2 * n == images->n)
-    rd_note(l, "%s: all images come in twos, such as %s and %s; each is read as a sample with a mask of its own. For two "
-               "images a sample move them into two folders, before/ and after/, beside the masks",
-            where, images->v[first], images->v[second]);
+  if (!n || 2 * n != images->n) return;
+  char parts[2][64];
+  differing(images->v[first], images->v[second], parts);
+  rd_note(l, "%s: all images come in twos, such as %s and %s; each is read as a sample with a mask of its own; "
+             "`second_name = \"%s=%s\"` reads them as the two images of a sample",
+          where, images->v[first], images->v[second], parts[0], parts[1]);
 }
 
 /* The images of one part, with a mask for each. */
 static int add_pairs(rd_listing *l, const char *const where[2], const rd_names *images, const rd_names *masks) {
   uint32_t source[2];
+  if (*l->p->second_name) return rd_add_twos(l, where, images, masks);
   const char **of = calloc(images->n + 1, sizeof *of);
   int rc = of ? rd_match_masks(l, where, images, masks, of) : rd_no_memory(l);
   if (!rc) doubt_twos(l, where[0], images);

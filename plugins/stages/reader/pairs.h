@@ -13,6 +13,8 @@ int rd_check_stems(sp_ctx *ctx, const char *where, const rd_names *images);
 int rd_check_ending(rd_listing *l, const char *const where[2], const char *image, const char *mask);
 /* images, masks: sources. SP_OK or SP_E_NOMEM. */
 int rd_add_pair(rd_table *t, uint32_t images, uint32_t masks, const char *image, const char *mask);
+/* one_folder.c: the images are the first and the second of samples, as the parameter second_name says. */
+int rd_add_twos(rd_listing *l, const char *const where[2], const rd_names *images, const rd_names *masks);
 int rd_settle_pairs(sp_ctx *ctx, rd_self *self);
 
 #endif

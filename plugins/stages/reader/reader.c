@@ -196,6 +196,7 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
       .name = "numbers", .value = ranged ? 1.0 + self->keep.channels : 0, .item = ranged ? rd_number_item : NULL};
   self->attrs[16] = (sp_attr){.name = "map", .value = of_maps, .item = of_maps ? rd_map_item : NULL};
   self->attrs[17] = (sp_attr){.name = "images", .value = self->table && self->table->seconds ? 2 : 1};
+  self->attrs[18] = (sp_attr){.name = "stereo", .value = self->table && self->table->is_stereo};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }
@@ -637,6 +638,11 @@ static const sp_param reader_params[] = {
      AT(mask_folder),
      .doc = "of data with two images a sample: which folder has the labels, where several may, such as label1 beside "
             "label2"},
+    {.name = "second_name",
+     .type = SP_PARAM_STRING,
+     AT(second_name),
+     .doc = "of two images a sample in one folder: what the names of the first ones have, and those of the second ones "
+            "instead, as \"_pre=_post\"; not given: each image is a sample"},
     {.name = "mask_values",
      .type = SP_PARAM_STRING,
      AT(mask_values),

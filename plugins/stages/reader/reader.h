@@ -41,7 +41,7 @@ typedef struct rd_csv_params {
 } rd_csv_params;
 
 typedef struct rd_params {
-  const char *path, *val_path, *mask_name, *mask_values, *mask_folder;
+  const char *path, *val_path, *mask_name, *mask_values, *mask_folder, *second_name;
   sp_structs files; /* rd_file */
   sp_ints size;
   sp_floats val_fraction; /* none: not given */
@@ -177,7 +177,7 @@ struct rd_self {
   rd_worker *workers;
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[4096], splits[64];
-  sp_attr attrs[18];
+  sp_attr attrs[19];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;

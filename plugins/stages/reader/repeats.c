@@ -33,17 +33,27 @@ static int know_folders(finder *f) {
   return rc;
 }
 
-static const char *name_of(const finder *f, size_t i) { return f->t->bytes + f->t->samples[i].image.at; }
+static const char *name_of(const finder *f, const rd_ref *ref) { return f->t->bytes + ref->at; }
 
+static int same_file(const finder *f, const rd_ref *a, const rd_ref *b) {
+  return f->folder[a->source] == f->folder[b->source] && !strcmp(name_of(f, a), name_of(f, b));
+}
+
+/* Of samples of two images both are equal: one image may be compared with several. */
 static int same(const finder *f, size_t a, size_t b) {
-  return f->folder[f->t->samples[a].image.source] == f->folder[f->t->samples[b].image.source] &&
-         !strcmp(name_of(f, a), name_of(f, b));
+  const rd_table *t = f->t;
+  return same_file(f, &t->samples[a].image, &t->samples[b].image) &&
+         (!t->seconds || same_file(f, &t->seconds[a], &t->seconds[b]));
+}
+
+static uint64_t hash_of(const finder *f, const rd_ref *ref) {
+  const char *name = name_of(f, ref);
+  return rd_hash_bytes(name, strlen(name)) + f->folder[ref->source] * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 static uint32_t *slot_of(const finder *f, size_t i) {
-  const char *name = name_of(f, i);
-  uint64_t h =
-      rd_hash_bytes(name, strlen(name)) + f->folder[f->t->samples[i].image.source] * UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t h = hash_of(f, &f->t->samples[i].image);
+  if (f->t->seconds) h = h * 31 + hash_of(f, &f->t->seconds[i]);
   size_t at = (size_t)(h ^ h >> 32) & (f->n_slots - 1);
   while (f->slots[at] && !same(f, f->slots[at] - 1, i)) at = (at + 1) & (f->n_slots - 1);
   return &f->slots[at];
@@ -88,7 +98,7 @@ static void drop(found *f) {
   size_t to = 0, ends[2] = {t->ends[0], t->ends[1]};
   for (size_t i = 0; i < t->n; i++) {
     for (int k = 0; f->later[i] && k < t->n_parts; k++) ends[k] -= i < t->ends[k];
-    if (!f->later[i]) t->samples[to++] = t->samples[i];
+    if (!f->later[i]) rd_move_sample(t, to++, i);
   }
   t->n = to;
   memcpy(t->ends, ends, sizeof ends);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * shards.c - the layout `webdataset`: tar files whose members are samples, those of one sample side by side and of one
- * name up to the first dot: KEY.jpg and KEY.cls, or KEY.seg.png. */
+ * name up to the first dot: KEY.jpg and KEY.cls, or KEY.seg.png. Of two images a sample KEY.before.jpg and KEY.after.jpg. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,12 +16,13 @@
 #include "shard_names.h"
 #include "maps.h"
 #include "table.h"
+#include "two_names.h"
 #include "words.h"
 
 #define MOST_LABEL 256 /* bytes of KEY.cls */
 #define MOST_NAME 4000 /* bytes of a member's name */
 
-enum { IMAGE, LABEL, MASK, OTHER }; /* kinds of members */
+enum { IMAGE, LABEL, MASK, OF_TWO, OTHER }; /* kinds of members; OF_TWO: KEY.before.jpg */
 
 /* ---- members in the table ---- */
 /* What a reference's `at` leads to: the place in the shard, then the member's name. */
@@ -90,6 +91,18 @@ typedef struct shard {
   rd_words *words;
 } shard;
 
+/* RD_TWO_FIRST or RD_TWO_SECOND of ".before.jpg", by the words of that row; 0: it has none of them. */
+static int role_of(const char *ending, int row) {
+  const char *dot = strchr(ending + 1, '.');
+  return dot && !strchr(dot + 1, '.') ? rd_two_word(ending + 1, (size_t)(dot - ending) - 1, row) : 0;
+}
+
+static int has_role(const char *ending) {
+  for (int row = 0; row < rd_n_two_words; row++)
+    if (role_of(ending, row)) return 1;
+  return 0;
+}
+
 static int kind_of(const rd_params *p, const char *ending) {
   static const char *const masks[] = {".seg.png", ".mask.png"};
   static const char *const maps[] = {".depth.png", ".depth.tif", ".depth.tiff", ".depth.npy", ".map.png",
@@ -101,7 +114,8 @@ static int kind_of(const rd_params *p, const char *ending) {
     if (!strcasecmp(ending, masks[i])) return p->target == RD_TARGET_MASK ? MASK : OTHER;
   for (size_t i = 0; p->target == RD_TARGET_MAP && i < sizeof maps / sizeof *maps; i++)
     if (!strcasecmp(ending, maps[i])) return MASK;
-  if (strrchr(ending, '.') != ending) return OTHER;
+  if (strrchr(ending, '.') != ending)
+    return (rd_is_picture(ending) || (numbers && rd_is_array(ending))) && has_role(ending) ? OF_TWO : OTHER;
   return rd_is_picture(ending) || (numbers && rd_is_array(ending)) ? IMAGE : OTHER;
 }
 
@@ -167,7 +181,7 @@ static int found(void *arg, const tar_member *m) {
 /* ---- its samples ---- */
 /* Members of one sample. Samples are in the order of their images, wherever their other members lie. */
 typedef struct group {
-  const member *image, *truth; /* truth: label or mask */
+  const member *image, *truth, *second; /* truth: label or mask; second: NULL: samples have one image */
 } group;
 
 static int by_key(const void *a, const void *b) {
@@ -218,16 +232,43 @@ static int lacks(const shard *s, const member *image) {
                                *other ? "; left out is " : "", other);
 }
 
+/* The n members KEY.WORD.ENDING of a sample: by one row of words one is the first and the other the second. */
+static int take_two(const shard *s, const member *v, size_t n, group *g) {
+  for (int row = 0; n == 2 && row < rd_n_two_words; row++) {
+    int a = role_of(v[0].name + key_length(v[0].name), row), b = role_of(v[1].name + key_length(v[1].name), row);
+    if (!a || !b || a == b) continue;
+    g->image = &v[a == RD_TWO_SECOND];
+    g->second = &v[a == RD_TWO_FIRST];
+    s->l->t->is_stereo = rd_is_stereo(row);
+    return SP_OK;
+  }
+  int key = (int)key_length(v->name);
+  if (n == 1)
+    return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA,
+                                 "%s: %s is one of two images by its name, and the other one is not there; pack both, such as "
+                                 "%.*s.a.png and %.*s.b.png, or call it %.*s%s if samples have one image",
+                                 s->path, v->name, key, v->name, key, v->name, key, v->name, strrchr(v->name, '.'));
+  return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA,
+                               "%s: the sample %.*s has %zu images, such as %s and %s; two a sample are read, such as "
+                               "%.*s.a.png and %.*s.b.png; pack those",
+                               s->path, key, v->name, n, v[0].name, v[1].name, key, v->name, key, v->name);
+}
+
 /* The members from v on that are of its key; *n: how many. */
 static int take_group(const shard *s, const member *v, const member *end, group *g, size_t *n) {
-  *g = (group){NULL, NULL};
+  size_t two = 0;
+  *g = (group){NULL, NULL, NULL};
   for (*n = 0; v + *n < end && same_key(v, v + *n); ++*n) {
     const member *m = v + *n;
-    if (*n && m[-1].kind == m->kind) return twice(s, m - 1, m);
+    if (*n && m[-1].kind == m->kind && m->kind != OF_TWO) return twice(s, m - 1, m);
     if (m->kind == IMAGE) g->image = m;
+    else if (m->kind == OF_TWO) two++;
     else g->truth = m;
   }
-  return g->image && !g->truth ? lacks(s, g->image) : SP_OK;
+  const member *words = v + *n - two;
+  for (size_t i = 0; g->image && i < two; i++) rd_leave_dotted(&s->l->t->left[s->part], words[i].name);
+  int rc = two && !g->image ? take_two(s, words, two, g) : SP_OK;
+  return !rc && g->image && !g->truth ? lacks(s, g->image) : rc;
 }
 
 /* Labels and masks without an image are left out. */
@@ -278,6 +319,12 @@ static int add_sample(const shard *s, const group *g) {
   char stem[MOST_NAME + 1];
   rd_sample *to = rd_add_sample(s->l->t);
   if (!to || set_ref(s, &to->image, g->image)) return no_memory(s);
+  if (s->l->t->n > 1 && !g->second != !s->l->t->seconds)
+    return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA,
+                                 "%s: %s is %s, and samples before it are not; pack all samples alike", s->path,
+                                 g->image->name, g->second ? "one of two images" : "the only image of its sample");
+  rd_ref *second = g->second ? rd_add_second(s->l->t) : NULL;
+  if (g->second && (!second || set_ref(s, second, g->second))) return no_memory(s);
   if (g->truth->kind == LABEL) return read_label(s, g->truth, &to->label);
   stem_of(s->l->t, to, stem, sizeof stem - 1);
   to->key = rd_hash_name(strcat(stem, "."));
@@ -378,6 +425,9 @@ static int shards_list(rd_listing *l) {
         first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: " : "",
         first_dotted(l->t) ? first_dotted(l->t) : "", *held ? "; they hold " : "", held);
   }
+  if (!rc && l->t->seconds)
+    rd_note(l, "two images a sample: %s is the first of a sample, %s the second", member_of(l->t, &l->t->samples[0].image),
+            member_of(l->t, &l->t->seconds[0]));
   if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
   for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
   rd_words_free(&words);

@@ -53,6 +53,11 @@ rd_ref *rd_add_second(rd_table *t) {
   return p;
 }
 
+void rd_move_sample(rd_table *t, size_t to, size_t from) {
+  t->samples[to] = t->samples[from];
+  if (t->seconds) t->seconds[to] = t->seconds[from];
+}
+
 int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, size_t n) {
   *ref = (rd_ref){.source = source};
   return rd_add_bytes(t, name, n, &ref->at);

@@ -93,6 +93,7 @@ struct rd_table {
   size_t n, cap;
   rd_ref *seconds; /* [n], where each sample has two images; else NULL */
   size_t seconds_cap;
+  int is_stereo; /* of these: the first are seen from the left, the second from the right, at once */
   uint32_t *cells;
   size_t n_cells, cells_cap;
   uint64_t ends[2];   /* where the samples of each part end: of all, or of those for training and for validation */
@@ -136,7 +137,7 @@ typedef struct rd_lister {
   unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
 extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_masks, rd_csv_numbers, rd_files,
-    rd_map_pairs, rd_pairs, rd_shards, rd_twos, rd_voc;
+    rd_map_pairs, rd_map_twos, rd_pairs, rd_shards, rd_twos, rd_voc;
 
 /* ---- table.c ---- */
 void rd_table_free(rd_table *t);
@@ -149,6 +150,8 @@ int rd_add_source(rd_table *t, uint32_t kind, const char *path, uint32_t *source
 rd_sample *rd_add_sample(rd_table *t);
 /* The second image of the last sample; NULL: no memory. It holds until the next one. */
 rd_ref *rd_add_second(rd_table *t);
+/* Moves a sample, with what it has in other blocks, to a place that is free or its own, in front of it. */
+void rd_move_sample(rd_table *t, size_t to, size_t from);
 /* A file below the path of a source of kind RD_FILES. */
 int rd_set_file(rd_table *t, rd_ref *ref, uint32_t source, const char *name, size_t n);
 /* Fails with words on memory. */

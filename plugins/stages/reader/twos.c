@@ -19,6 +19,7 @@ typedef struct plan {
   char twice[2][512]; /* two folders that would both be one; "": none */
   int twice_role;
   const char *labels; /* what the parameter mask_folder says; NULL: nothing */
+  int row, of_maps;   /* row: of the two words; of_maps: RD_TWO_LABELS are called as maps are */
 } plan;
 
 static void put(plan *p, rd_two_name n, const char *rel) {
@@ -67,7 +68,7 @@ static int look_into(plan *p, int row, tree *t, size_t i, rd_two_name of) {
   char rel[512];
   int divided = 0;
   for (size_t k = 0; k < names->n; k++) {
-    rd_two_name n = rd_read_two_name(names->v[k], row, p->labels);
+    rd_two_name n = rd_read_two_name(names->v[k], row, p->labels, p->of_maps);
     if (of.part && n.part && of.part != n.part) continue;
     if (of.role && n.role && of.role != n.role) continue;
     rd_two_name both = {of.part ? of.part : n.part, of.role ? of.role : n.role};
@@ -87,12 +88,12 @@ static int has_all(const plan *p, int part) { return has_both(p, part) && has(p,
 static int has_words(tree *t, int row) {
   int seen = 0, of_part;
   for (size_t i = 0; i < t->top.n; i++) {
-    rd_two_name n = rd_read_two_name(t->top.v[i], row, NULL);
+    rd_two_name n = rd_read_two_name(t->top.v[i], row, NULL, 0);
     if (n.role) seen |= 1 << n.role;
     if (n.role || !n.part) continue;
     of_part = 0;
     const rd_names *names = below(t, i);
-    for (size_t k = 0; k < names->n; k++) of_part |= 1 << rd_read_two_name(names->v[k], row, NULL).role;
+    for (size_t k = 0; k < names->n; k++) of_part |= 1 << rd_read_two_name(names->v[k], row, NULL, 0).role;
     seen |= of_part;
   }
   return seen >> RD_TWO_FIRST & 1 && seen >> RD_TWO_SECOND & 1;
@@ -101,7 +102,7 @@ static int has_words(tree *t, int row) {
 static void look_for(int row, tree *t, plan *p) {
   for (size_t i = 0; i < t->top.n; i++) {
     const char *name = t->top.v[i];
-    rd_two_name n = rd_read_two_name(name, row, p->labels);
+    rd_two_name n = rd_read_two_name(name, row, p->labels, p->of_maps);
     if (strlen(name) > 255 || (!n.part && !n.role)) continue;
     if (n.part && n.role) put(p, n, name);
     else if (!look_into(p, row, t, i, n) && n.role) put(p, n, name);
@@ -109,12 +110,12 @@ static void look_for(int row, tree *t, plan *p) {
 }
 
 /* The plan of the first two words that are there; other: of the next two. Returns how many are found, at most 2. */
-static int look(const char *dir, const char *labels, plan *p, plan *other) {
+static int look_as(const char *dir, const char *labels, int of_maps, plan *p, plan *other) {
   tree t;
   int found = 0;
   tree_open(&t, dir);
   for (int row = 0; row < rd_n_two_words && found < 2; row++) {
-    plan is = {.labels = labels && *labels ? labels : NULL};
+    plan is = {.labels = labels && *labels ? labels : NULL, .row = row, .of_maps = of_maps};
     int both = 0;
     if (!has_words(&t, row)) continue;
     look_for(row, &t, &is);
@@ -123,6 +124,13 @@ static int look(const char *dir, const char *labels, plan *p, plan *other) {
   }
   tree_free(&t);
   return found;
+}
+
+/* Maps lie in a folder that is called as they are, or in one for masks. */
+static int look(const char *dir, const char *labels, int of_maps, plan *p, plan *other) {
+  int found = look_as(dir, labels, of_maps, p, other), has_maps = 0;
+  for (int k = 0; found && k < RD_PARTS; k++) has_maps |= has_all(p, k);
+  return of_maps && !has_maps ? look_as(dir, labels, 0, p, other) : found;
 }
 
 /* A part with both images; -1: of none it is likely: a/ and b/ without labels are classes rather. */
@@ -140,13 +148,18 @@ static int likely(const plan *p) {
 /* Folders of images beside masks are read as such, whatever else lies there. */
 static int twos_like(const char *dir) {
   plan p, other;
-  return !(rd_is_folder(dir, "images") && rd_is_folder(dir, "masks")) && look(dir, NULL, &p, &other) && likely(&p) >= 0;
+  return !(rd_is_folder(dir, "images") && rd_is_folder(dir, "masks")) && look(dir, NULL, 0, &p, &other) && likely(&p) >= 0;
+}
+
+static int map_twos_like(const char *dir) {
+  plan p, other;
+  return !rd_is_folder(dir, "images") && look(dir, NULL, 1, &p, &other) && likely(&p) >= 0;
 }
 
 /* Folders that are two classes by their names, and may be two images of a sample. */
 int rd_doubt_classes(rd_listing *l, const char *dir) {
   plan p, other;
-  int k = look(dir, NULL, &p, &other) ? likely(&p) : -1;
+  int k = look(dir, NULL, 0, &p, &other) ? likely(&p) : -1;
   if (k < 0) return SP_OK;
   const char(*of)[512] = p.of[k];
   if (has_all(&p, k))
@@ -256,8 +269,13 @@ static const char *top_of(const char *rel, char to[512]) {
   return to;
 }
 
-static int check_part(sp_ctx *ctx, const char *dir, const plan *p, int part) {
+static int check_part(sp_ctx *ctx, const char *dir, const plan *p, int part, int target) {
   const char(*of)[512] = p->of[part];
+  if (has_both(p, part) && !has(p, part, RD_TWO_LABELS) && part != RD_TEST_PART && target == RD_TARGET_MAP)
+    return ctx->host->fail(ctx, SP_E_DATA,
+                           "%s holds %s/ and %s/: as two images a sample they lack a folder of maps, disparity/, depth/ "
+                           "or maps/",
+                           dir, of[RD_TWO_FIRST], of[RD_TWO_SECOND]);
   if (has_both(p, part) && !has(p, part, RD_TWO_LABELS) && part != RD_TEST_PART)
     return ctx->host->fail(
         ctx, SP_E_DATA,
@@ -271,7 +289,7 @@ static int check_part(sp_ctx *ctx, const char *dir, const plan *p, int part) {
   return SP_OK;
 }
 
-static int check_plan(sp_ctx *ctx, const char *dir, const plan *p) {
+static int check_plan(sp_ctx *ctx, const char *dir, const plan *p, int target) {
   char name[512];
   const char *slash = strrchr(p->twice[1], '/');
   snprintf(name, sizeof name, "%s", slash ? slash + 1 : p->twice[1]);
@@ -292,13 +310,14 @@ static int check_plan(sp_ctx *ctx, const char *dir, const plan *p) {
         "that holds one of them",
         dir, p->of[RD_NO_PART][RD_TWO_FIRST]);
   int rc = SP_OK;
-  for (int k = 0; !rc && k < RD_PARTS; k++) rc = check_part(ctx, dir, p, k);
+  for (int k = 0; !rc && k < RD_PARTS; k++) rc = check_part(ctx, dir, p, k, target);
   return rc;
 }
 
 static int look_once(rd_listing *l, const char *dir, plan *p) {
   plan other;
-  int found = look(dir, l->p->mask_folder, p, &other), k = 0, m = 0;
+  int target = l->p->target, k = 0, m = 0,
+      found = look(dir, l->p->mask_folder, target == RD_TARGET_MAP, p, &other);
   if (found > 1) {
     while (!has_both(p, k)) k++;
     while (!has_both(&other, m)) m++;
@@ -307,7 +326,7 @@ static int look_once(rd_listing *l, const char *dir, plan *p) {
         "%s holds %s/ and %s/, and also %s/ and %s/: both may be the two images of a sample; move two away", dir,
         p->of[k][RD_TWO_FIRST], p->of[k][RD_TWO_SECOND], other.of[m][RD_TWO_FIRST], other.of[m][RD_TWO_SECOND]);
   }
-  return found ? check_plan(l->ctx, dir, p) : rd_no_layout(l->ctx, dir);
+  return found ? check_plan(l->ctx, dir, p, target) : rd_no_layout(l->ctx, dir);
 }
 
 static int stamp_tops(rd_listing *l, const char *dir, const plan *p) {
@@ -348,8 +367,9 @@ static int twos_list(rd_listing *l) {
   if (!rc && !has_all(&p, RD_NO_PART)) rc = rd_choose_parts(l, names, &c);
   if (rc) return rc;
   const char(*of)[512] = p.of[c.part[0]];
-  rd_note(l, "two images a sample: %s/ has the first, %s/ the second, %s/ the labels", of[RD_TWO_FIRST],
-          of[RD_TWO_SECOND], of[RD_TWO_LABELS]);
+  rd_note(l, "two images a sample: %s/ has the first, %s/ the second, %s/ the %s", of[RD_TWO_FIRST],
+          of[RD_TWO_SECOND], of[RD_TWO_LABELS], l->p->target == RD_TARGET_MAP ? "maps" : "labels");
+  l->t->is_stereo = rd_is_stereo(p.row);
   if (c.part[1]) l->t->n_parts = 2;
   rc = list_part(l, 0, l->p->path, l->within, of);
   if (!rc && c.part[1]) rc = list_part(l, 1, l->p->path, l->within, p.of[c.part[1]]);
@@ -361,3 +381,4 @@ static int twos_list(rd_listing *l) {
 }
 
 const rd_lister rd_twos = {"twos", RD_TARGET_MASK, twos_like, twos_list, rd_settle_pairs, RD_KEPT | RD_WITHIN};
+const rd_lister rd_map_twos = {"twos", RD_TARGET_MAP, map_twos_like, twos_list, rd_settle_pairs, RD_KEPT | RD_WITHIN};

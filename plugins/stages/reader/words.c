@@ -251,7 +251,7 @@ static void put_classes(numbering *n) {
     int64_t c = n->class_of[t->samples[i].label];
     for (int k = 0; c < 0 && k < t->n_parts; k++) ends[k] -= i < t->ends[k];
     if (c < 0) continue;
-    t->samples[to] = t->samples[i];
+    rd_move_sample(t, to, i);
     t->samples[to++].label = c;
   }
   if (t->gives != RD_LABEL) return;

@@ -82,6 +82,7 @@ local function find_target()
   local named = data_target(dir)
   local of_maps = opt.map_scale ~= "" or opt.map_nodata ~= "" or opt.map_range ~= "" or opt.map_offset ~= 0
   if of_maps or named ~= "mask" and data_target.has_maps(dir) then return "map" end
+  if opt.second_name ~= "" then return "mask" end
   core.log_level "error"
   local first = named or "mask"
   local target, ok, why = follow(first)
