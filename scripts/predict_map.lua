@@ -7,6 +7,7 @@ local npy = require "spcore.npy"
 local outputs = require "spcore.outputs"
 local predict = require "spcore.predict"
 local targets = require "spcore.targets"
+local twos = require "spcore.twos"
 
 local opt, model, weights = predict.args("train_map.lua", {
   out = { "predictions", "folder for maps/NAME.npy, predictions.json and bad.txt", value = "DIR" },
@@ -16,10 +17,10 @@ targets.check(model, opt.weights)
 
 predict.check_folder(opt.out, { "maps", "bad.txt" })
 local dir <close> = outputs.place(opt, opt.out)
-local images = predict.images(opt, opt.out .. "/bad.txt", true)
+local images = predict.images(opt, opt.out .. "/bad.txt", true, model.fusion ~= nil)
 local g <close> = sp.graph(opt)
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
-local values = predict.segment(g, data.image, model, weights)
+local values = predict.segment(g, twos.images(data, model), model, weights)
 local port = values.name:match "[^.]*$"
 g:results { values, data.size, raw = true }
 local h, w = values.shape[3], values.shape[4]
@@ -77,7 +78,7 @@ local done = predict.each(g, images, function(answer)
   if opt.size == "image" then rows, columns = ("i4i4"):unpack(answer.size) end
   local name = ("maps/%s.npy"):format(ask.name)
   local least, most = write(opt.out .. "/" .. name, floats(answer[port]), rows, columns)
-  out:add { file = ask.path, map = name, height = rows, width = columns, least = least, largest = most }
+  out:add { file = ask.path, second = ask.second, map = name, height = rows, width = columns, least = least, largest = most }
 end)
 out:close()
 predict.finish(images, done, "%s: maps", opt.out)

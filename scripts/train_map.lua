@@ -11,10 +11,11 @@ local options = require "spcore.options"
 local predict = require "spcore.predict"
 local progress = require "spcore.progress"
 local targets = require "spcore.targets"
+local twos = require "spcore.twos"
 local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/), or train/ and val/ of such; .tar", value = "DIR|FILE" },
+  data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/; left/ and right/), or train/ and val/ of such; .tar", value = "DIR|FILE" },
   val = { "", "folder with the images and maps for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 256", min = 1, max = 4096 },
   batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
@@ -29,6 +30,8 @@ local opt = sp.args({
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   train_encoder = { false, "with --backbone: train it as well" },
+  fusion = twos.option,
+  separate_colours = twos.separate,
   grey = { false, "images have one channel, their brightness" },
   mean = numbers.options.mean,
   std = numbers.options.std,
@@ -88,11 +91,13 @@ local function small(g, image, model)
   model.encoder = { model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
   model.decoder = { model = "unet", width = opt.width, convs = 1, classes = 1 }
   model.scale = true
-  local enc = g.encoder {
-    model.mean and numbers.normalize(g, image, model) or g.to_float { image, scale = true }, model = "unet", width = opt.width,
-    levels = opt.levels, convs = 2, weights = first_weights(opt, ""),
-  }
-  return g.decoder { enc.features, skips = enc.maps, model = "unet", width = opt.width, convs = 1, classes = 1 }.logits
+  local images = twos.floats(image, function(one)
+    return model.mean and numbers.normalize(g, one, model) or g.to_float { one, scale = true }
+  end)
+  local features, maps = twos.encode(g, images, model, function(one)
+    return g.encoder { one, model = "unet", width = opt.width, levels = opt.levels, convs = 2, weights = first_weights(opt, "") }
+  end)
+  return g.decoder { features, skips = maps, model = "unet", width = opt.width, convs = 1, classes = 1 }.logits
 end
 
 local function behind_backbone(g, image, model)
@@ -115,11 +120,12 @@ model.numbers = scale_of(function(other) return source("train", other) end)
 numbers.plan(opt, model, function(other) return source("train", other) end, known)
 local data, val = source "train", source "val"
 if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (opt.batch * opt.shards)) end
-local image, map = data.image, data.mask
-local steps_of = chain_file and chain.read(chain_file, chain.seen(image, size, size * 7 // 8)) or nil
+twos.plan(opt, model, data, not known or opt.train_encoder)
+local image, map = twos.images(data, model), data.mask
+local steps_of = chain_file and chain.read(chain_file, chain.seen(data.image, size, size * 7 // 8)) or nil
 if steps_of then
-  image, map = steps_of:add(g, image, map, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
-  steps_of:keeps(data.image, image)
+  image, map = steps_of:add(g, image, map, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil }, twos.chained(opt, data))
+  steps_of:keeps(data.image, model.fusion and image[1] or image)
 end
 local values = (known and behind_backbone or small)(g, image, model)
 measure.add(g, opt, { kind = "numbers", logits = values, targets = map, classes = 1 })

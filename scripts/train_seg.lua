@@ -40,6 +40,7 @@ local opt = sp.args({
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
   fusion = twos.option,
+  separate_colours = twos.separate,
   grey = { false, "images have one channel, their brightness" },
   mean = numbers.options.mean,
   std = numbers.options.std,
@@ -95,7 +96,7 @@ local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
   patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
-  classes = { 0, "has ten classes" }, fusion = { "auto", "has images of its own" }, cache = { "off", "computes the encoder in each step" },
+  classes = { 0, "has ten classes" }, fusion = { "auto", "has images of its own" }, separate_colours = { false, "has images of its own" }, cache = { "off", "computes the encoder in each step" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
@@ -209,7 +210,7 @@ local function train(g)
     if place == "gpu" and g:device() == "cpu" then
       sp.fail(("--augment %s: the training runs on the cpu; take --device cuda, or leave gpu: out"):format(opt.augment))
     end
-    image, mask = steps_of:add(g, image, mask, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
+    image, mask = steps_of:add(g, image, mask, { on_cpu = place == "cpu" and g:device() ~= "cpu" or nil }, twos.chained(opt, data))
     steps_of:keeps(data.image, model.fusion and image[1] or image)
   end
   local logits = (known and behind_backbone or small_unet)(g, image, model, data.classes)

@@ -161,10 +161,45 @@ local function check_fill(self, step, image)
   end
 end
 
--- Adds the steps to a graph, behind image (or a list of images, which get the same draws) and mask (nil: there is none). more: parameters that each step gets, such as on_cpu.
+local of_colours <const> = { -- stages that leave each pixel where it is
+  autocontrast = true, blur = true, channel_drop = true, color_jitter = true, equalize = true, gamma = true, gaussian_noise = true, grey = true,
+  invert = true, jpeg_noise = true, posterize = true, sharpness = true, solarize = true,
+}
+local of_both <const> = { augment = true, rand_augment = true, trivial_augment = true }
+local moves <const> = {
+  affine = true, augment = true, batch_resized_crop = true, batch_rotate = true, elastic = true, perspective = true, rand_augment = true,
+  trivial_augment = true,
+}
+
+-- Ends with a line where a step makes of left and right images what no two cameras see. Mirrored alike, what was left is right, and
+-- disparities are negative; turned or scaled, they are no more distances along a row of pixels.
+local function check_stereo(self, step)
+  local p = step.params
+  local mirrors = step.stage == "flip" and p.horizontal ~= 0
+  if not mirrors and not moves[step.stage] then return end
+  core.fail(("%s: %s of left and right images %s; %s. If they are no two views of one scene, call them first and second"):format(at(self, step),
+    step.stage, mirrors and "mirrors both, so that disparities become negative" or "moves pixels so that disparities are others",
+    mirrors and "flip { horizontal = 0, vertical = 0.5 } mirrors top to bottom alone"
+      or "leave it out; batch_crop, flip { horizontal = 0 } and colours keep them"))
+end
+
+-- A step of colours for each of two images, with draws of its own; `wanted` is that for both.
+local function apart(g, step, wanted)
+  local made = {}
+  for i = 1, 2 do
+    local one = {}
+    for k, v in next, wanted do one[k] = v end
+    one[1], one.masks = wanted[1][i], i == 1 and wanted.masks or nil
+    made[i] = g:stage(step.stage, one)
+  end
+  return made[1], made[2].images[1]
+end
+
+-- Adds the steps to a graph, behind image (or a list of images, which get the same draws) and mask (nil: there is none). more: parameters that each step gets, such as on_cpu. how: { separate = colours of
+-- two images have draws of their own, stereo = the two are left and right }, or nil
 -- -> image, mask, { { values =, caption = }, ... } of the steps that say what they drew
-function chain:add(g, image, mask, more)
-  local drew = {}
+function chain:add(g, image, mask, more, how)
+  local drew, separate = {}, how and how.separate
   local both = not core.kind(image) and image or nil
   local dtype = (both and both[1] or image).dtype
   for _, step in ipairs(self.steps) do
@@ -179,7 +214,14 @@ function chain:add(g, image, mask, more)
       if wanted[k] == nil and (k == "on_cpu" or not without_chance[step.stage]) then wanted[k] = v end
     end
     check_fill(self, step, both and both[1] or image)
-    local ok, made = pcall(g.stage, g, step.stage, wanted)
+    if how and how.stereo then check_stereo(self, step) end
+    if both and separate and of_both[step.stage] then
+      core.fail(("%s: %s draws colours and places together, so both images get the same; leave --separate-colours out, or take stages of "
+        .. "colours alone, such as color_jitter"):format(at(self, step), step.stage))
+    end
+    local ok, made, other
+    if both and separate and of_colours[step.stage] then ok, made, other = pcall(apart, g, step, wanted)
+    else ok, made = pcall(g.stage, g, step.stage, wanted) end
     if not ok then core.fail(("%s: %s"):format(at(self, step), (tostring(made):gsub("^%S+%.lua:%d+: ", "")))) end
     local given, images = pcall(function() return made.images[1] end)
     if not given then core.fail(("%s: %s makes no images, so it is no step of a chain"):format(at(self, step), step.stage)) end
@@ -188,7 +230,7 @@ function chain:add(g, image, mask, more)
         step.stage, images.dtype, dtype))
     end
     mask = mask and made.masks[1]
-    if both then image = { images, made.images[2] } else image = images end
+    if both then image = { images, other or made.images[2] } else image = images end
     both = both and image
     local values, caption = told(g, made, step.stage, step)
     if values then drew[#drew + 1] = { values = values, caption = caption } end

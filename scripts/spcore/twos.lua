@@ -16,15 +16,22 @@ twos.option = {
   choices = { "auto", "early", "siamese" }, default = "siamese where the encoder is frozen, else early",
 }
 
+twos.separate = { false, "with --augment, of two images a sample: each gets draws of its own of colours; they move alike in any case" }
+
 -- plan(opt, model, data, trained, what): says in `model` how the images of that reader are read; trained: the encoder is; what: an
 -- encoder that reads one image only, or nil
 function twos.plan(opt, model, data, trained, what)
   if data.images ~= 2 then
     if opt.fusion ~= "auto" then args.usage("--fusion %s: goes with two images a sample, and %s has one", opt.fusion, opt.data) end
+    if opt.separate_colours then args.usage("--separate-colours: goes with two images a sample, and %s has one", opt.data) end
     return
   end
+  if opt.separate_colours and opt.augment == "none" then
+    args.usage "--separate-colours: goes with --augment FILE.lua, a chain that changes colours"
+  end
   if opt.fusion == "siamese" and trained then
-    args.usage "--fusion siamese: the two encoders would be trained apart; leave --train-encoder out, or take --fusion early"
+    args.usage("--fusion siamese: the two encoders would be trained apart; %s, or take --fusion early",
+      opt.train_encoder and "leave --train-encoder out" or "name a known network with its weights (--backbone resnet18 --weights FILE)")
   end
   if opt.fusion == "early" and what then
     args.usage("--fusion early: %s reads one image; train one (--train-encoder), or take --fusion siamese", what)
@@ -37,6 +44,11 @@ end
 -- The images of a source as a network reads them: a list of two where the model has a fusion.
 function twos.images(data, model)
   return model.fusion and { data.image, data.second } or data.image
+end
+
+-- How a chain is added behind the images of that source: parameters of chain.add.
+function twos.chained(opt, data)
+  return { separate = opt.separate_colours, stereo = data.stereo == 1 and data.images == 2 }
 end
 
 -- floats(images, f) -> f of the image, or a list of what it gives for each; f may give a list of one image
@@ -57,14 +69,14 @@ function twos.encode(g, images, model, make)
     return enc.features, enc.maps, images
   end
   if model.fusion == "early" then
-    local x = g.concat { images }
+    local x = g.concat { images }.y
     local enc = make(x, 2)
     return enc.features, enc.maps, x
   end
   local a, b = make(images[1], 1), make(images[2], 1)
   local maps = {}
-  for i = 1, #a.maps do maps[i] = g.concat { { a.maps[i], b.maps[i] } } end
-  return g.concat { { a.features, b.features } }, maps, images[1]
+  for i = 1, #a.maps do maps[i] = g.concat { { a.maps[i], b.maps[i] } }.y end
+  return g.concat { { a.features, b.features } }.y, maps, images[1]
 end
 
 -- ---- what a command line names ----

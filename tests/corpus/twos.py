@@ -402,6 +402,101 @@ print(bytes, different) -- what the reader gave, and what both became
     c.run("run s.lua", 0, ["3\t2"])
 
 
+COLOURS = ("color_jitter { brightness = 0.5, hue = 0.1 }", "gamma { p = 1 }", "posterize {}",
+           "gaussian_noise { p = 1 }", "sharpness { p = 1 }", "jpeg_noise { p = 1 }", "blur {}", "channel_drop { p = 1 }")
+MOVES = "flip {}, affine { shear = 20 }, batch_rotate { degrees = 30 }, batch_resized_crop { size = size }, perspective {}, elastic { sigma = 2 }, erase { p = 1 }"
+
+
+@case
+def separate_colours(c):
+    "--separate-colours: equal images differ behind each stage of colours, and stay equal behind those that move pixels"
+    fill(c, "A B label", side=16)
+    for i in range(4):
+        c.write(f"d/B/{i}.png", c.read(f"d/A/{i}.png"))
+    c.write("s.lua", """
+local sp = require "spcore"
+local chain = require "spcore.chain"
+local opt = sp.args({ chain = { "", "" }, separate = { false, "" } })
+for file in opt.chain:gmatch "[^,]+" do
+  local g <close> = sp.graph(opt)
+  local data = g.reader { path = "d", size = 16, batch = 4 }
+  local images, mask = chain.read(file, chain.seen(data.image, 16, 14)):add(g, { data.image, data.second }, data.mask, { always = true },
+    { separate = opt.separate })
+  local a = g.writer { images[1], file = "a.npy" }
+  local b = g.writer { images[2], file = "b.npy" }
+  for _ in g:steps(1) do end
+  g:close()
+  local function bytes(name) local f <close> = assert(io.open(name, "rb")); return f:read "a" end
+  print(file, bytes "a.npy" == bytes "b.npy" and "equal" or "other")
+end
+""")
+    files = []
+    for i, step in enumerate(COLOURS + (MOVES,)):
+        files.append(f"{i}.lua")
+        c.write(files[-1], f"return {{ {step} }}")
+    same = c.run(f"run s.lua --chain {','.join(files)}", 0).out.split()
+    assert same == [word for f in files for word in (f, "equal")], same
+    apart = c.run(f"run s.lua --separate --chain {','.join(files)}", 0).out.split()
+    assert apart == [word for f in files for word in (f, "equal" if f == files[-1] else "other")], apart
+    seg = "run train_seg.lua --data d --size 16 --steps 1 --batch 2 --pictures 0 --train-encoder --width 2 --levels 1"
+    c.run(f"{seg} --augment chains/seg.lua --separate-colours", 0)
+    c.cures(f"{seg} --separate-colours", "--separate-colours: goes with --augment FILE.lua", ("--augment FILE.lua", "--augment chains/seg.lua"), status=2)
+    c.write("r.lua", "return { flip {}, rand_augment {} }")
+    c.run(f"{seg} --separate-colours --augment r.lua", 1, ["r.lua:1: rand_augment draws colours and places together", "color_jitter"])
+    c.cures("run train_seg.lua --steps 1 --batch 4 --pictures 0 --augment chains/seg.lua --separate-colours", "--separate-colours: goes with two images a sample",
+            ("--separate-colours", None), status=2)
+
+
+def safetensors(c, name, tensors):
+    import json
+    head, body = {}, b""
+    for key, a in tensors.items():
+        a = a.astype(np.float32)
+        head[key] = {"dtype": "F32", "shape": list(a.shape), "data_offsets": [len(body), len(body) + a.nbytes]}
+        body += a.tobytes()
+    text = json.dumps(head).encode()
+    c.write(name, len(text).to_bytes(8, "little") + text + body)
+
+
+@case
+def stereo_training(c):
+    "left and right with disparity: trained early and siamese, predicted, and what a chain may not do with them"
+    for i in range(10):
+        picture = c.picture(16, 24)
+        shift = i % 4
+        c.image(f"d/left/{i}.png", np.ascontiguousarray(picture[:, 4:20]))
+        c.image(f"d/right/{i}.png", np.ascontiguousarray(picture[:, 4 + shift:20 + shift]))
+        np.save(c.path(f"d/disparity/{i}.npy"), np.full((16, 16), shift, np.float32))
+    train = "run train_map.lua --data d --size 16 --steps 2 --batch 4 --map-nodata none --metrics none"
+    early = f"{train} --width 2 --levels 1"
+    c.run(f"{early} --out early", 0, "two images a sample, early fusion")
+    c.write("n.lua", "return { preprocess = { size = 16, crop = 16, mean = { 0, 0, 0 }, std = { 1, 1, 1 }, interpolation = 'bilinear' }, "
+            "{ 'conv', 8, kernel = 3, pad = 1, stride = 2, name = 'a' }, { 'relu' } }")
+    safetensors(c, "n.safetensors", {"a.weight": c.rng.normal(0, 0.2, (8, 3, 3, 3)), "a.bias": np.zeros(8)})
+    c.run(f"{train} --backbone n.lua --weights n.safetensors --model fcn --out siamese", 0, "two images a sample, siamese fusion")
+    c.cures(f"{early} --fusion siamese", "trained apart", ("--fusion early", "--fusion early"), status=2)
+    c.write("a.txt", "d/left/1.png\nd/left/2.png\n")
+    c.write("b.txt", "d/right/1.png\nd/right/2.png\n")
+    for run in ("early", "siamese"):
+        c.run(f"run predict_map.lua --weights {run} d/left d/right --out all-{run}", 0)
+        c.run(f"run predict_map.lua --weights {run} @a.txt @b.txt --out some-{run}", 0)
+        c.run(f"run predict_map.lua --weights {run} d/left/1.png d/left/1.png --out same-{run}", 0)
+        c.run(f"run predict_map.lua --weights {run} d/left/1.png --out one-{run}", 2, "two images a sample")
+        maps = [np.load(c.path(f"{out}-{run}/maps/1.npy")) for out in ("all", "some", "same")]
+        assert maps[0].shape == (16, 16) and (maps[0] == maps[1]).all() and (maps[0] != maps[2]).any(), run
+    # what is left in both images is right in both when they are mirrored
+    c.run(f"{early} --augment chains/seg.lua", 1, ["chains/seg.lua:5: flip of left and right images mirrors both", "flip { horizontal = 0, vertical = 0.5 }"])
+    good = "flip { horizontal = 0, vertical = 0.5 }, color_jitter { brightness = 0.3 }"
+    for step in ("batch_rotate { degrees = 5 }", "affine { shear = 3 }", "perspective {}", "elastic {}", "batch_resized_crop { size = size }", "rand_augment {}"):
+        c.write("c.lua", f"return {{\n  {good},\n  {step} }}")
+        c.run(f"{early} --augment c.lua", 1, [f"c.lua:3: {step.split()[0]} of left and right images moves pixels", "leave it out"])
+    c.write("c.lua", f"return {{ {good} }}")
+    c.run(f"{early} --augment c.lua --separate-colours", 0)
+    os.rename(c.path("d/left"), c.path("d/first"))
+    os.rename(c.path("d/right"), c.path("d/second"))
+    c.run(f"{early} --augment chains/seg.lua", 0)
+
+
 def same_as_torch(c, run):
     """The module, where PyTorch is there, and the ONNX file, where onnx is, give the probabilities that predict_seg.lua has written."""
     pixels = [np.asarray(Image.open(c.path(f"d/{k}/1.png")), np.float32) / 255 for k in "AB"]
