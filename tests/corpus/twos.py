@@ -3,6 +3,7 @@
 # needs no torch
 """Two images a sample: before and after, left and right, as people lay them out, and what of it is asked about."""
 import os
+import re
 import sys
 
 import numpy as np
@@ -344,6 +345,33 @@ def sizes_differ(c):
     fill(c, "A B label")
     c.image("d/B/2.png", 9, 8)
     c.run("data d --check", 1, ["d/A/2.png is 8 x 8 pixels", "d/B/2.png, is 8 x 9", "1 of 4 samples cannot be used"])
+
+
+@case
+def unlike(c):
+    "a second image of other channels, bits or EXIF orientation is read, said once and counted"
+    fill(c, "A B label")
+    c.image("d/B/1.png", 8)
+    c.image("d/B/0.png", c.picture(8, 8, 1))
+    r = c.run("data d --check", 0, [re.compile(r"d/A/\d.png has uint8 of 3 channels, and the second image of the sample, d/B/0.png, uint8 of 1: both become bytes of 3"), "unlike: 1 sample"])
+    c.image("d/B/1.png", Image.fromarray(np.full((8, 8), 40000, np.uint16)))
+    c.image("d/B/0.png", Image.fromarray(np.dstack([c.picture(8, 8), np.full((8, 8), 255, np.uint8)])))  # alpha is no colour
+    c.run("data d --check", 0, ["d/B/1.png, uint16 of 1", "unlike: 1 sample"])
+    c.run("data d --check --dtype uint16", 0, lacks="unlike")
+    fill(c, "A B label")
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    os.remove(c.path("d/B/2.png"))
+    c.image("d/B/2.jpg", 8, exif=exif)
+    c.cures("data d --check", "d/A/2.png is as it is stored by its EXIF orientation, and the second image of the sample, d/B/2.jpg, turned by 180 degrees",
+            "--no-orient", status=0)
+    exif[0x0112] = 6  # turned, it is as large as the other one: that is how a phone stores it
+    for i in range(2):
+        c.image(f"e/A/{i}.png", 8, 16)
+        c.image(f"e/B/{i}.jpg", 16, 8, exif=exif)
+        c.image(f"e/label/{i}.png", c.labels(8, 16, 2))
+    c.write("e/classes.txt", "same\nchange\n")
+    c.run("data e --check", 0, "all 2 samples can be used", lacks=["EXIF orientation, and the second"])
 
 
 @case

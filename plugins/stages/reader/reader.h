@@ -63,8 +63,9 @@ typedef struct rd_params {
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
  * as EXIF says, its mask was not; it has more bits or channels than are read; numbers of it are no data; its numbers are of another
- * type than those of the first file; values of its map are outside of map_range; its map has no value. */
-enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_OUTSIDE, RD_NO_VALUE, RD_REMARKS };
+ * type than those of the first file; values of its map are outside of map_range; its map has no value; its two images are of
+ * other types or channels. */
+enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_OUTSIDE, RD_NO_VALUE, RD_UNLIKE, RD_REMARKS };
 #define RD_REMARK 768 /* bytes of its words */
 
 /* One thread's memory, the words of its failure, and what is odd about its sample. */

@@ -10,7 +10,7 @@
 #include "reader.h"
 
 static const char *const kinds[RD_REMARKS] = {"damaged",    "turned",  "reduced", "no data",
-                                              "other type", "outside", "no value"}; /* RD_DAMAGED ... */
+                                              "other type", "outside", "no value", "unlike"}; /* RD_DAMAGED ... */
 
 void rd_remark(rd_worker *w, int kind, const char *fmt, ...) {
   va_list ap;

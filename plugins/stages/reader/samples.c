@@ -203,14 +203,55 @@ static int fill_mask(rd_self *self, rd_worker *w, const rd_sample *s, int iw, in
   return SP_OK;
 }
 
+/* What the file of a first image says of itself. */
+typedef struct head {
+  im_pixels px;
+  int way, known; /* way: as EXIF counts */
+} head;
+
+static void look_at_head(rd_worker *w, head *h) {
+  h->way = w->decoder.orientation;
+  h->known = !im_about(&w->decoder, &h->px);
+  w->decoder.orientation = h->way;
+}
+
+static const char *way_in_words(int way) {
+  static const char *const ways[] = {"as it is stored",      "mirrored",           "turned by 180 degrees", "mirrored upside down",
+                                     "mirrored and turned", "turned by 90 degrees", "mirrored and turned",   "turned by 90 degrees"};
+  return ways[way >= 1 && way <= 8 ? way - 1 : 0];
+}
+
+/* One image turned as its EXIF says, the other not, or of another kind: read as they are, and said. */
+static void compare_heads(const rd_self *self, rd_worker *w, const char names[2][300], const head *a, const head *b, int square) {
+  int turned = a->way >= 5 || b->way >= 5;
+  if (self->p->orient && a->way != b->way && (!turned || square))
+    rd_remark(w, RD_TURNED,
+              "%s is %s by its EXIF orientation, and the second image of the sample, %s, %s: if both were taken alike, give "
+              "`orient = false`",
+              names[0], way_in_words(a->way), names[1], way_in_words(b->way));
+  int channels[2] = {a->px.channels - a->px.alpha, b->px.channels - b->px.alpha};
+  if (self->keeps || !a->known || !b->known || (a->px.type == b->px.type && channels[0] == channels[1])) return;
+  rd_remark(w, RD_UNLIKE,
+            "%s has %s of %d channel%s, and the second image of the sample, %s, %s of %d: both become bytes of %d; check that "
+            "they mean the same",
+            names[0], im_type_name(a->px.type), channels[0], channels[0] == 1 ? "" : "s", names[1], im_type_name(b->px.type),
+            channels[1], self->keep.channels);
+}
+
 /* A pixel of one image is that of the other. */
-static int fill_second(rd_self *self, rd_worker *w, uint64_t index, int iw, int ih, void *out) {
+static int fill_second(rd_self *self, rd_worker *w, uint64_t index, const head *of_first, int iw, int ih, void *out) {
   const rd_ref *first = &self->table->samples[index].image, *ref = &self->table->seconds[index];
-  char names[2][2048];
+  char names[2][300];
   int sw = 0, sh = 0, rc = fill_image(self, w, ref, NULL, out, &sw, &sh);
-  if (rc || !iw || (sw == iw && sh == ih)) return rc;
+  if (rc || !iw) return rc;
+  head of_second;
+  look_at_head(w, &of_second);
   rd_name(self->table, first, names[0], sizeof names[0]);
   rd_name(self->table, ref, names[1], sizeof names[1]);
+  if (sw == iw && sh == ih) {
+    compare_heads(self, w, names, of_first, &of_second, iw == ih);
+    return SP_OK;
+  }
   return rd_fail(w, SP_E_DATA,
                  "%s is %d x %d pixels, but the second image of the sample, %s, is %d x %d (width x height); they must "
                  "be equal%s",
@@ -229,8 +270,10 @@ static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_ou
   if (out->values) fill_values(self, s, out->values);
   int rc = out->image || out->size ? fill_image(self, w, &s->image, print, out->image, &iw, &ih) : SP_OK;
   if (out->size) out->size[0] = ih, out->size[1] = iw;
+  head of_first = {.way = 1};
+  if (!rc && out->second && iw) look_at_head(w, &of_first);
   if (!rc && out->mask) rc = fill_mask(self, w, s, iw, ih, out->mask);
-  return rc || !out->second ? rc : fill_second(self, w, index, iw, ih, out->second);
+  return rc || !out->second ? rc : fill_second(self, w, index, &of_first, iw, ih, out->second);
 }
 
 /* The names are part of what draws replacements. */
