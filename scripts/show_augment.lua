@@ -4,10 +4,12 @@
 local sp = require "spcore"
 local args = require "spcore.args"
 local chain = require "spcore.chain"
+local core = require "spcore.core"
 local files = require "spcore.files"
 local kept = require "spcore.numbers"
 local outputs = require "spcore.outputs"
 local sys = require "spcore.sys"
+local twos = require "spcore.twos"
 
 local opt = sp.args({
   out = { "sheet.png", "PNG file to write; one that is there is replaced", value = "FILE.png" },
@@ -17,6 +19,7 @@ local opt = sp.args({
   size = { "128", "height,width that everything is read at, in pixels; one number: square", value = "H,W" },
   augment = { "", "a chain of stages as trainings take it, in place of the options from --order to --kernel", default = "none",
     value = "FILE.lua" },
+  separate_colours = twos.separate,
   order = { "crop,resize,flip,rotate,jitter,blur", "the stages, in their order; one that is not named is off", value = "NAME,..." },
   crop = { "0.875", "height,width of the window: up to 1 a part of the image, above that pixels; 0: off", value = "H,W" },
   resize = { "0", "height,width to scale to, in pixels; 0: off", value = "H,W" },
@@ -162,6 +165,16 @@ local function from_classes(dir)
   if files[1] then return files, shown end
 end
 
+-- Has two images a sample, and masks.
+local function of_two(path)
+  local probe <close> = sp.graph(require("spcore.options").reading_of(opt, { device = "cpu" }))
+  local level = core.log_level "error"
+  local named = sys.kind(path) ~= "dir" or sys.kind(path .. "/classes.txt")
+  local ok, data = pcall(probe.reader, { path = path, target = "mask", size = 8, batch = 1, classes = not named and 255 or nil })
+  core.log_level(level)
+  return ok and data.images == 2
+end
+
 -- -> parameters of the reader, whether there are masks, names of the samples
 local function source()
   local first = opt.rest[1]
@@ -181,6 +194,7 @@ local function source()
   local split = not folder "images" and folder "train/images" and folder "train/masks"
   local voc = folder "JPEGImages"
   local has_masks = split or voc or folder "images" and folder "masks"
+  if target == "auto" and not built_in and not has_masks then has_masks = of_two(first) end
   if target == "auto" then target = (built_in or has_masks) and "mask" or "class" end
   local params = { path = first, target = target, samples = opt.samples, split = split and "train" or nil }
   if built_in then return params, target == "mask" or first == "shapes" end
@@ -215,7 +229,16 @@ end
 -- ---- the stages ----
 
 local values, captions, settings = {}, {}, {}
-local image, mask = data.image, masked and data.mask or nil
+local two = data.images == 2
+if opt.separate_colours and not two then sp.usage("--separate-colours: goes with two images a sample, and %s has one", opt.rest[1]) end
+if opt.separate_colours and not chain_file then sp.usage "--separate-colours: goes with --augment FILE.lua, a chain that changes colours" end
+if two then
+  names = {}
+  for i = 1, rows do names[i] = { data:item("files", i - 1):match "[^/]*$" } end
+end
+local image, mask = two and { data.image, data.second } or data.image, masked and data.mask or nil
+local function first(x) return two and x[1] or x end
+local function second(x) return two and x[2] or nil end
 
 -- Adds a stage; `without` are the options that do without it.
 local function made_of(stage, wanted, option, without)
@@ -230,7 +253,7 @@ local function add(option, stage, wanted, port, caption, setting)
   if port then wanted.always, wanted.same_on_batch = true, opt.same_on_batch end
   wanted[1], wanted.masks = image, mask
   local made = made_of(stage, wanted, option, ("--%s 0"):format(option) .. (option == "jitter" and " --hue 0" or ""))
-  image, mask = made.images[1], mask and made.masks[1]
+  image, mask = two and { made.images[1], made.images[2] } or made.images[1], mask and made.masks[1]
   settings[#settings + 1] = setting:gsub(" ", "\u{a0}") -- a line breaks between settings only
   if not port then return end
   values[#values + 1], captions[#captions + 1] = made[port], { caption }
@@ -241,7 +264,7 @@ local stages = {}
 function stages.crop()
   local list = numbers("crop", 2, 0)
   if not list then return end
-  local px = window(list, { image.shape[3], image.shape[4] })
+  local px = window(list, { first(image).shape[3], first(image).shape[4] })
   add("crop", "batch_crop", { size = px }, "boxes", "crop: y {}, x {}", ("crop %s"):format(of_size(px)))
 end
 
@@ -269,7 +292,7 @@ end
 function stages.jitter()
   local c, h = numbers("jitter", 3, 0), numbers("hue", 1, 0)
   if not c and not h then return end
-  local channels = image.shape[2]
+  local channels = first(image).shape[2]
   if channels ~= 3 and channels ~= 1 then
     for _, name in ipairs(args.given) do
       if name == "jitter" or name == "hue" then
@@ -298,9 +321,9 @@ end
 
 if chain_file then
   local side = math.min(size[1], size[2])
-  local list, drew = chain.read(chain_file, chain.seen(image, side, side * 7 // 8)), nil
+  local list, drew = chain.read(chain_file, chain.seen(data.image, side, side * 7 // 8)), nil
   image, mask, drew = list:add(g, image, mask, { always = true, same_on_batch = opt.same_on_batch or nil,
-    on_cpu = place == "cpu" and g:device() ~= "cpu" or nil })
+    on_cpu = place == "cpu" and g:device() ~= "cpu" or nil }, twos.chained(opt, data))
   for i, one in ipairs(drew) do values[i], captions[i] = one.values, { one.caption } end
   for i, text in ipairs(list:settings().steps) do settings[i] = text:gsub(" ", "\u{a0}") end
 end
@@ -323,19 +346,20 @@ local zoom = math.max(1, opt.cell // longest)
 local function fit(x, m)
   if longest <= opt.cell then return x, m end
   local function side(px) return math.max(1, math.floor(px * opt.cell / longest + 0.5)) end
-  local small = made_of("resize", { x, masks = m, size = { side(x.shape[3]), side(x.shape[4]) } },
+  local small = made_of("resize", { x, masks = m, size = { side(first(x).shape[3]), side(first(x).shape[4]) } },
     ("cell %d"):format(opt.cell), ("--cell %d"):format(longest))
-  return small.images[1], m and small.masks[1]
+  return two and { small.images[1], small.images[2] } or small.images[1], m and small.masks[1]
 end
 
-local original, original_mask = fit(data.image, masked and data.mask or nil)
+local original, original_mask = fit(two and { data.image, data.second } or data.image, masked and data.mask or nil)
 image, mask = fit(image, mask)
 
 local one = #opt.rest == 1 and opt.rest[1] or ("%d images"):format(rows)
 local sheet <close> = outputs.place(opt, opt.out)
 files.make_parents(sheet.path)
 g.contact_sheet {
-  image = image, mask = mask, original = original, original_mask = original_mask,
+  image = first(image), second = second(image), mask = mask, original = first(original), original_second = second(original),
+  original_mask = original_mask,
   values = #values > 0 and values or nil, captions = captions,
   label = params.target == "class" and data.label or nil,
   class_names = params.target == "class" and data.class_names or "", mask_names = mask_names(), names = names,

@@ -20,7 +20,7 @@ samples.__index = samples
 
 -- new{ dir = the run's folder, graph =, wire =, count =, classes = names or nil, best = step of the best evaluation of a run
 -- that goes on }. wire(g, weights) puts the network into g, all of its weights from that file, behind a source of one sample a
--- step, and says what is shown: { data = source, image =, logits =, and mask = or label = the truth }.
+-- step, and says what is shown: { data = source, image =, second = or nil, logits =, and mask = or label = the truth }.
 function samples.new(t)
   local self = setmetatable({
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
@@ -54,6 +54,7 @@ end
 
 local function put_masks(g, t, dir)
   local image, mask = fit(g, t.image, t.mask)
+  if t.second then g.image_writer { image = fit(g, t.second), name = "second", dir = dir, images = "second-*.png" } end
   local truth = g.image_writer { image = image, mask = mask, name = "truth", dir = dir, images = "input-*.png",
     masks = "truth-*.png" }
   local predicted = g.image_writer { image = image, logits = t.logits, name = "predicted", dir = dir, images = "",
@@ -155,10 +156,16 @@ local replace = files.replace
 
 local function name_of(self, class) return self.classes and self.classes[class + 1] or tostring(class) end
 
+-- What there is of each sample.
+local function pictures_of(self)
+  local second = self.shown.second
+  return { "input", "truth", "last", second and "second" }
+end
+
 local function tell_masks(self, board, step, list)
   for _, s in ipairs(list) do
     local group = ("validation/samples/%d/"):format(tonumber(s.name))
-    for _, kind in ipairs(self.told and { "last" } or { "input", "truth", "last" }) do
+    for _, kind in ipairs(self.told and { "last" } or pictures_of(self)) do
       board:image(step, group .. (kind == "last" and "predicted" or kind), ("%s/%s-%s.png"):format(self.dir, kind, s.name))
     end
   end
@@ -193,7 +200,7 @@ local function draw(self, step, best, board)
     self.best = last
   end
   self.about = {
-    classes = self.classes and json.list(self.classes), samples = json.list(list), labels = labels and json.list(labels),
+    classes = self.classes and json.list(self.classes), samples = json.list(list), two_images = self.shown.second and true or nil, labels = labels and json.list(labels),
     last = last, best = self.best,
   }
   replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")
@@ -236,7 +243,7 @@ local function worst(self, weights, step)
   for _, s in ipairs(kept) do shown[s.name] = true end
   for _, s in ipairs(self.about.samples) do shown[s.name] = true end
   for _, s in ipairs(list) do
-    for _, kind in ipairs(not shown[s.name] and { "input", "truth", "last" } or {}) do
+    for _, kind in ipairs(not shown[s.name] and pictures_of(self) or {}) do
       os.remove(("%s/%s-%s.png"):format(self.dir, kind, s.name))
     end
   end

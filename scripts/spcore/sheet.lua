@@ -114,7 +114,7 @@ return function(how)
   end
   local masks = t.target == "mask"
   g.contact_sheet {
-    image = data.image, mask = masks and data.mask or nil, overlay = OVERLAY, file = how.file, rows = #names, columns = how.samples,
+    image = data.image, second = data.images == 2 and data.second or nil, mask = masks and data.mask or nil, overlay = OVERLAY, file = how.file, rows = #names, columns = how.samples,
     cells = cells, cell_names = cell_names, names = names, mask_names = masks and table.concat(t.class_names, "\n") or "",
     title = ("%s\n%s, %s · %s of each part and class%s"):format(t.path, plural(t.samples.train, "sample") .. " for training",
       ("%d for validation"):format(t.samples.val), plural(how.samples, "sample"),

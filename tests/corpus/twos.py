@@ -2,6 +2,7 @@
 # needs: onednn images jansson
 # needs no torch
 """Two images a sample: before and after, left and right, as people lay them out, and what of it is asked about."""
+import base64
 import json
 import os
 import re
@@ -474,6 +475,48 @@ end
     c.run(f"{seg} --separate-colours --augment r.lua", 1, ["r.lua:1: rand_augment draws colours and places together", "color_jitter"])
     c.cures("run train_seg.lua --steps 1 --batch 4 --pictures 0 --augment chains/seg.lua --separate-colours", "--separate-colours: goes with two images a sample",
             ("--separate-colours", None), status=2)
+
+
+def colours_of(picture):
+    """Pixels of each colour, as a dict."""
+    values, n = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0, return_counts=True)
+    return {tuple(v): k for v, k in zip(values.tolist(), n)}
+
+
+@case
+def pictures(c):
+    "contact sheets and the report show both images, side by side"
+    for i in range(6):  # first ones are of one colour, second ones of another
+        for folder, colour in (("A", (10, 200, 30)), ("B", (250, 20, 40))):
+            c.image(f"d/{folder}/{i}.png", np.full((16, 16, 3), colour, np.uint8))
+        c.image(f"d/label/{i}.png", c.labels(16, 16, 2))
+    c.write("d/classes.txt", "same\nchange\n")
+    c.run("data d --sheet sheet.png --sheet-samples 2", 0)
+    sheet = Image.open(c.path("sheet.png"))
+    row = np.asarray(sheet.convert("RGB")).astype(int)
+    shown = [np.flatnonzero((np.abs(row - colour).max(2) < 2).any(0)) for colour in ((250, 20, 40),)]
+    cells = colours_of(sheet).get((250, 20, 40), 0)
+    assert cells == 6 * 128 * 128, cells  # of two classes two samples that train, and the one that validates
+    overlaid = np.flatnonzero((row[:, :, 1] > 100) & (row[:, :, 0] < 130) & (row[:, :, 2] < 60))
+    assert overlaid.size and shown[0].min() > (overlaid % row.shape[1]).min(), "the second one is right of the first"
+    c.write("c.lua", "return { flip {}, invert { p = 1 } }")
+    c.run("run show_augment.lua d --augment c.lua --samples 2 --variants 1 --size 16 --cell 16 --out a.png", 0)
+    found = colours_of(Image.open(c.path("a.png")))
+    zoomed = 2 * 16 * 16
+    for colour in ((10, 200, 30), (250, 20, 40), (245, 55, 225), (5, 235, 215)):  # originals, and their negatives
+        assert found.get(colour) == zoomed, (colour, found.get(colour))
+    c.run("run show_augment.lua d --samples 2 --variants 1 --size 16 --cell 16 --jitter 0 --hue 0 --blur 0 --rotate 0 --crop 0 --out b.png", 0)
+    found = colours_of(Image.open(c.path("b.png")))
+    assert found.get((10, 200, 30)) == found.get((250, 20, 40)) == 2 * zoomed, found
+    c.run("run show_augment.lua d --separate-colours --out x.png", 2, "--separate-colours: goes with --augment FILE.lua")
+    c.run("run show_augment.lua shapes --separate-colours --augment c.lua --out x.png", 2, "shapes has one")
+    c.run("run train_seg.lua --data d --size 16 --steps 2 --batch 2 --pictures 1 --train-encoder --width 2 --levels 1 --out r --quiet", 0)
+    c.run("report r", 0)
+    page = c.read("r/report.html").decode()
+    assert page.count("second image") >= 2 and page.count("first image") == page.count("second image"), page.count("second image")
+    one = colours_of(Image.open(c.path("r/samples/second-00000.png")))
+    assert one == {(250, 20, 40): 256}, one
+    assert base64.b64encode(c.read("r/samples/second-00000.png")).decode() in page
 
 
 def safetensors(c, name, tensors):

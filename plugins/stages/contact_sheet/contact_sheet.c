@@ -20,7 +20,7 @@
 #define PATH_BYTES 4000 /* im_save adds to it */
 #define MAX_CELLS 1024  /* of a row or column */
 
-enum { IN_IMAGE, IN_MASK, IN_ORIGINAL, IN_ORIGINAL_MASK, IN_VALUES, IN_LABEL, IN_PORTS };
+enum { IN_IMAGE, IN_MASK, IN_ORIGINAL, IN_ORIGINAL_MASK, IN_VALUES, IN_LABEL, IN_SECOND, IN_ORIGINAL_SECOND, IN_PORTS };
 
 typedef struct cs_text {
   const char *text;
@@ -118,6 +118,16 @@ static int check_pair(sp_ctx *ctx, const char *name, const sp_spec *image, const
   return SP_OK;
 }
 
+static int check_second(sp_ctx *ctx, const char *name, const sp_spec *image, const sp_spec *second, cs_kind *k) {
+  if (!second) return SP_OK;
+  if (!image) return ctx->host->fail(ctx, SP_E_INVALID, "the second of %s is wired, but %s is not", name, name);
+  if (image->dtype != second->dtype || image->order != second->order ||
+      memcmp(image->shape, second->shape, 4 * sizeof *image->shape) != 0)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "%s and its second must be of one type and shape", name);
+  k->seconds = 1;
+  return SP_OK;
+}
+
 static const char *caption(const cs_params *p, uint32_t i) { return ((const cs_text *)p->captions.v)[i].text; }
 
 static int check_captions(sp_ctx *ctx, const cs_params *p, const sp_speclist *values, int64_t batch) {
@@ -183,6 +193,8 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   l->bare = p->cells.n > 0;
   if ((rc = check_pair(ctx, "image", image, mask, &l->rest)) ||
       (rc = check_pair(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_MASK), &l->original)) ||
+      (rc = check_second(ctx, "image", image, spec_of(plan, IN_SECOND), &l->rest)) ||
+      (rc = check_second(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_SECOND), &l->original)) ||
       (rc = check_captions(ctx, p, &plan->in[IN_VALUES], image->shape[0])))
     return rc;
   if (*p->class_names && !label)
@@ -245,8 +257,8 @@ static void draw_original(cs_self *self, const sp_io *io, int64_t n, int row) {
   char words[CS_WORDS];
   if ((uint32_t)row < p->names.n) snprintf(words, sizeof words, "%s", ((const cs_text *)p->names.v)[row].text);
   else snprintf(words, sizeof words, "sample %d", row);
-  cs_draw_pictures(&self->canvas, &self->layout, row, -1, tensor_of(io, IN_ORIGINAL), tensor_of(io, IN_ORIGINAL_MASK),
-                   n);
+  cs_draw_pictures(&self->canvas, &self->layout, row, -1, tensor_of(io, IN_ORIGINAL), tensor_of(io, IN_ORIGINAL_SECOND),
+                   tensor_of(io, IN_ORIGINAL_MASK), n);
   int line = cs_draw_text(&self->canvas, &self->layout, row, -1, 0, words);
   if (!label) return;
   int wide = label->spec.dtype == SP_I32;
@@ -260,7 +272,8 @@ static void draw_sample(cs_self *self, const sp_io *io, int64_t n, int row, int 
   char words[CS_WORDS];
   int line = 0;
   if (column == 0 && !p->cells.n) draw_original(self, io, n, row);
-  cs_draw_pictures(&self->canvas, &self->layout, row, column, tensor_of(io, IN_IMAGE), tensor_of(io, IN_MASK), n);
+  cs_draw_pictures(&self->canvas, &self->layout, row, column, tensor_of(io, IN_IMAGE), tensor_of(io, IN_SECOND),
+                   tensor_of(io, IN_MASK), n);
   for (uint32_t i = 0; i < values->n; i++) {
     cs_write_caption(caption(p, i), &values->t[i], n, words);
     line = cs_draw_text(&self->canvas, &self->layout, row, column, line, words);
@@ -321,6 +334,8 @@ static const sp_port contact_sheet_inputs[] = {
      .ndim = 1,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "class of each sample, N, shown below the original"},
+    PICTURES("second", "of samples of two images the second one, as image is, shown beside it", SP_PORT_OPTIONAL),
+    PICTURES("original_second", "that of original", SP_PORT_OPTIONAL),
     {.name = NULL}};
 
 #define AT(member) .offset = offsetof(cs_params, member)

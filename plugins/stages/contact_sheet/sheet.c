@@ -29,8 +29,8 @@ static int line_h(const cs_layout *l) { return CS_LINE * l->text; }
 static int framed(int pixels, int zoom) { return pixels * zoom + 2 * FRAME; }
 
 static void set_cell(const cs_layout *l, cs_kind *k) {
-  int w = k->w ? framed(k->w, l->zoom) : 0, least = MIN_CHARS * letter_w(l);
-  if (k->masks && l->overlay <= 0) w += MASK_GAP + w;
+  int one = k->w ? framed(k->w, l->zoom) : 0, least = MIN_CHARS * letter_w(l);
+  int w = one + (k->seconds + (k->masks && l->overlay <= 0)) * (MASK_GAP + one);
   k->cell_w = w > least ? w : least;
   k->chars = k->cell_w / letter_w(l);
   k->text_y = k->h ? framed(k->h, l->zoom) + TEXT_GAP : 0;
@@ -216,29 +216,35 @@ static int put_picture(const cs_canvas *c, int x, int y, int zoom, const cs_pixe
   return x + framed(w, zoom) + MASK_GAP;
 }
 
+/* Sample n; over: labels that cover it, or NULL. Returns where the next picture begins. */
+static int put_image(const cs_canvas *c, const cs_layout *l, const cs_kind *k, int x, int y, const sp_tensor *image,
+                     const sp_tensor *over, int64_t n) {
+  size_t pixels = (size_t)k->h * (size_t)k->w, channels = (size_t)image->spec.shape[1];
+  int last = image->spec.order == SP_CHANNELS_LAST;
+  int is_float = image->spec.dtype == SP_F32;
+  size_t first = (size_t)n * pixels * channels;
+  cs_pixels p = {.v = is_float ? NULL : (const uint8_t *)image->data + first,
+                 .floats = is_float ? (const float *)image->data + first : NULL,
+                 .pixel = last ? channels : 1,
+                 .channel = channels < 3 ? 0
+                            : last       ? 1
+                                         : pixels,
+                 .over = over ? (const uint8_t *)over->data + (size_t)n * pixels : NULL,
+                 .part = l->overlay,
+                 .w = (size_t)k->w,
+                 .h = (size_t)k->h};
+  return put_picture(c, x, y, l->zoom, &p, k->h, k->w);
+}
+
 void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, const sp_tensor *image,
-                      const sp_tensor *mask, int64_t n) {
+                      const sp_tensor *second, const sp_tensor *mask, int64_t n) {
   const cs_kind *k = column < 0 ? &l->original : &l->rest;
   int x = column_x(l, column), y = row_y(l, row);
-  size_t pixels = (size_t)k->h * (size_t)k->w, channels = image ? (size_t)image->spec.shape[1] : 0;
+  size_t pixels = (size_t)k->h * (size_t)k->w;
   int over = image && l->overlay > 0;
   box(c, x, y, k->cell_w, l->row_h - ROW_GAP, paper);
-  if (image) {
-    int last = image->spec.order == SP_CHANNELS_LAST;
-    int is_float = image->spec.dtype == SP_F32;
-    size_t first = (size_t)n * pixels * channels;
-    cs_pixels p = {.v = is_float ? NULL : (const uint8_t *)image->data + first,
-                   .floats = is_float ? (const float *)image->data + first : NULL,
-                   .pixel = last ? channels : 1,
-                   .channel = channels < 3 ? 0
-                              : last       ? 1
-                                           : pixels,
-                   .over = mask && over ? (const uint8_t *)mask->data + (size_t)n * pixels : NULL,
-                   .part = l->overlay,
-                   .w = (size_t)k->w,
-                   .h = (size_t)k->h};
-    x = put_picture(c, x, y, l->zoom, &p, k->h, k->w);
-  }
+  if (image) x = put_image(c, l, k, x, y, image, over ? mask : NULL, n);
+  if (second) x = put_image(c, l, k, x, y, second, NULL, n);
   if (mask && !over) {
     cs_pixels p = {.v = (const uint8_t *)mask->data + (size_t)n * pixels, .pixel = 1, .labels = 1};
     put_picture(c, x, y, l->zoom, &p, k->h, k->w);

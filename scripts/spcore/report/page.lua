@@ -146,8 +146,9 @@ local function put_shot(put, card, s, about)
     put('<div><div class="shot %s" style="aspect-ratio:%s"><img class="%s" src="%s" alt="%s"></div><span>%s</span></div>', class,
       card.aspect, class, s.over, alt, e(about))
   else
-    put('<div><div class="shot %s" style="aspect-ratio:%s" role="img" aria-label="%s"></div><span>%s</span></div>', class,
-      card.aspect, alt, e(about))
+    local own = s.uri and (";--p:url(%s)"):format(s.uri) or ""
+    put('<div><div class="shot %s" style="aspect-ratio:%s%s" role="img" aria-label="%s"></div><span>%s</span></div>', class,
+      card.aspect, own, alt, e(about))
   end
 end
 

@@ -88,7 +88,7 @@ local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "inte
   ["predicted?"] = { class = "integer", ["probability?"] = "number" } }
 local file_shape = {
   ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape } },
-  samples = { list = sample_shape }, ["classes?"] = { list = "string" },
+  samples = { list = sample_shape }, ["classes?"] = { list = "string" }, ["two_images?"] = "boolean",
   ["labels?"] = { list = "integer" }, last = { step = "integer", ["predicted?"] = guesses_shape },
   ["best?"] = { step = "integer", ["predicted?"] = guesses_shape },
 }
@@ -110,14 +110,18 @@ end
 
 -- ---- pictures ----
 
+local function images_of(t)
+  return t.two_images == true and { { "first image", "input" }, { "second image", "second" } } or { { "image", "input" } }
+end
+
 -- { { words, kind of file }, ... }, of what a sample shows
 local function kinds_of(t)
-  local kinds = { { "image", "input" } }
+  local kinds = images_of(t)
   if not t.labels then return kinds end
   local same = t.best and t.best.step == t.last.step
-  kinds[2] = { "truth", "truth" }
-  kinds[3] = { ("predicted, step %d%s"):format(t.last.step + 1, same and ", the best" or ""), "last" }
-  if t.best and not same then kinds[4] = { ("the best, step %d"):format(t.best.step + 1), "best" } end
+  kinds[#kinds + 1] = { "truth", "truth" }
+  kinds[#kinds + 1] = { ("predicted, step %d%s"):format(t.last.step + 1, same and ", the best" or ""), "last" }
+  if t.best and not same then kinds[#kinds + 1] = { ("the best, step %d"):format(t.best.step + 1), "best" } end
   return kinds
 end
 
@@ -162,7 +166,8 @@ local function card_of(dir, s, kinds)
     if not png then return end
     local width, height = size_of(png)
     card.shots[i], bytes = { words = kind[1], sharp = width < SMOOTH }, bytes + #png
-    if i == 1 then card.uri, card.aspect = uri(png), ("%d/%d"):format(width, height)
+    if kind[2] == "second" then card.shots[i].uri = uri(png)
+    elseif i == 1 then card.uri, card.aspect = uri(png), ("%d/%d"):format(width, height)
     else card.shots[i].over = uri(with_glass(png, none)) end
     if kind[2] == "truth" then truth = png end
   end
@@ -201,8 +206,8 @@ return function(run_dir)
     end
   end
   for _, s in ipairs(t.worst and t.worst.samples or {}) do
-    local kinds = { { "image", "input" }, t.labels and { "truth", "truth" }, t.labels and
-      { ("predicted, step %d"):format(t.worst.step + 1), "last" } }
+    local kinds = images_of(t)
+    if t.labels then table.move({ { "truth", "truth" }, { ("predicted, step %d"):format(t.worst.step + 1), "last" } }, 1, 2, #kinds + 1, kinds) end
     add(out.worst, s, kinds, not t.labels and { guess_of(t, s.predicted, t.worst.step, s.truth) })
   end
   for i, s in ipairs(t.samples) do add(out.cards, s, kinds_of(t), not t.labels and guesses(t, i)) end
