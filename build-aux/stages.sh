@@ -49,6 +49,7 @@ take_word() {
   case $1 in
     if=?*) condition=${1#if=} ;;
     -l?*) libs="$libs $1" ;;
+    lib:*) libs="$libs ${1#lib:}" ;;
     -?* | '$('*')') cflags="$cflags $1" ;;
     cpu:*.la) cpu_la="$cpu_la ${1#cpu:}" ;;
     cuda:'$('*')') cuda_libs="$cuda_libs ${1#cuda:}" ;;

@@ -43,27 +43,31 @@ local function columns(path)
   return set
 end
 
--- What the first members of a tar file are, "mask" or "class"; nil where they are neither, or compressed.
+-- What the first members of a tar file are, "mask" or "class", and whether a label may be several, or numbers; nil where they are
+-- neither, or compressed.
 local function of_members(file)
+  local json
   for _ = 1, 64 do
     local head = file:read(512) or ""
     local digits = #head == 512 and head:match("^ *([0-7]+)", 125)
-    if not digits then return end
+    if not digits then break end
     local size = tonumber(digits, 8)
     local name = head:match "^[^\0]*":lower()
-    if name:find "%.cls$" then return "class" end
     if name:find "%.seg%.png$" or name:find "%.mask%.png$" then return "mask" end
+    if name:find "%.cls$" then return "class", true end
+    json = json or name:find "[^/.][^/]*%.json$" ~= nil
     file:seek("cur", (size + 511) // 512 * 512)
   end
+  if json then return "class", true end
 end
 
 local function of_shards(path)
   local shard = is_dir(path) and within(path, is_tar)[1] or is_tar(path) and path
   local file = shard and sys.kind(shard) == "file" and io.open(shard, "rb")
   if not file then return end
-  local target = of_members(file)
+  local target, several = of_members(file)
   file:close()
-  return target
+  return target, several
 end
 
 -- images/ and masks/. One of them alone may be a class beside others.
@@ -89,6 +93,15 @@ local data_target = {}
 
 -- A .csv file, or a folder with one: its reader says what it is for.
 function data_target.has_table(path) return the_one(path, is_dir(path) and is_csv or is_table) ~= nil end
+
+-- labels.npy, or tar files whose labels may be several, or numbers: their reader says what they are for.
+function data_target.may_be_rows(path)
+  for _, name in ipairs { "labels.npy", "train_labels.npy", "train/labels.npy" } do
+    if sys.there(path .. "/" .. name) then return true end
+  end
+  local pattern = path:find "[{*?]" and not path:find "^https?:" and path:lower():find "%.tar$"
+  return (select(2, of_shards(path)) or select(2, of_shards(path .. "/train")) or pattern) and true or false
+end
 
 -- A folder of maps beside images/, in the folder itself or in that of a part.
 function data_target.has_maps(path)

@@ -13,19 +13,22 @@ local targets = { choices = { "auto", "class", "labels", "numbers" } }
 -- A graph of no steps, whose readers read as those of the training.
 local function probe(opt) return graph(options.reading_of(opt, { device = "cpu" })) end
 
--- of(opt, path, open) -> --target, else what the data are for: a .csv file may have labels or numbers. open(g,
--- target) makes its reader in g.
+-- of(opt, path, open) -> --target, else what the data are for: .csv files, arrays and tar files may have labels or numbers.
+-- open(g, target) makes its reader in g.
 function targets.of(opt, path, open)
   if opt.target ~= "auto" then return opt.target end
-  if not data_target.has_table(path) then return "class" end
-  local g <close> = probe(opt)
-  local ok, data = pcall(open, g, "class")
-  local other = not ok and tostring(data):match 'for target = "(%a+)" %('
-  local one_folder = ok and data.layout == "classes" and data.classes == 1
-  if one_folder or (not ok and not other) then -- a table of numbers is nothing for classes, and its images' folder is none
-    local again <close> = probe(opt)
-    other = pcall(open, again, "numbers") and "numbers"
+  local is_table = data_target.has_table(path)
+  if not is_table and not data_target.may_be_rows(path) then return "class" end
+  local function try(target)
+    local g <close> = probe(opt)
+    local ok, data = pcall(open, g, target)
+    return ok, not ok and tostring(data):match 'for target = "(%a+)" %(', ok and data.layout == "classes" and data.classes == 1
   end
+  local ok, other, one_folder = try "class"
+  if is_table and (one_folder or (not ok and not other)) then -- a table of numbers is nothing for classes, and its images' folder is none
+    other = try "numbers" and "numbers"
+  end
+  if other == "labels" then other = select(2, try "labels") or other end -- whose first sample may look like labels
   if other ~= "labels" and other ~= "numbers" then return "class" end -- whatever is wrong is said by the reader that trains
   progress.print("%s: the target is %s (--target)", path, other)
   return other

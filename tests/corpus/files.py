@@ -699,7 +699,7 @@ def npy_big_endian(c):
 def npy_one_hot(c):
     "labels with a column for each class"
     arrays(c, np.zeros((4, 8, 6), np.uint8), np.eye(4, dtype=np.uint8))
-    c.run("data d --target class", 1, "of a column for each class (one-hot) save array.argmax(1)")
+    c.run("data d --target class", 1, "each row has one 1, and may be one class, cells = \"vector\" (--set reader.cells=vector)")
 
 
 @case

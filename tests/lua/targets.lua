@@ -113,6 +113,6 @@ local function refused(line, words)
 end
 refused(small .. "--data set/hot.csv --label-smoothing 0.1", "%-%-label%-smoothing: goes with one class, not with %-%-target labels")
 refused(small .. "--data set/hot.csv --no-standardize", "%-%-no%-standardize: goes with %-%-target numbers")
-refused(small .. "--data shapes --target labels", 'target = "labels" goes with a path to a .csv file')
+refused(small .. "--data shapes --target labels", 'target = "labels" goes with a path to a .csv file, arrays or tar files')
 refused("predict_cls.lua --weights numbers --threshold 0.5 " .. files, "%-%-threshold: goes with a run of %-%-target labels")
 refused("predict_cls.lua --weights numbers --top 2 --out x.json " .. files, "%-%-top: goes with a run of one class, and this one learned numbers")

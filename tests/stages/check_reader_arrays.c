@@ -286,13 +286,13 @@ START_TEST(test_partners_refused) {
   refused("classes = 2", SP_E_NOTFOUND, "set/masks.npy is missing");
   put("labels", "|u1", "3,", "\0\0\0", 3);
   refused(CLASS, SP_E_DATA,
-          "set/labels.npy holds 3 of uint8; labels are integers (save array.astype(\"int64\")), and these 2");
+          "set/labels.npy holds 3 of uint8; labels are 2 numbers, one for each image, or so many rows");
   put("labels", "<f8", "2,", zeros, 16);
-  refused(CLASS, SP_E_DATA, "set/labels.npy holds 2 of float64; labels are integers");
+  refused(CLASS, SP_E_DATA, "set/labels.npy holds 2 of float64; all are whole numbers, and may be classes");
   put("labels", "|u1", "2, 2", zeros, 4);
-  refused(CLASS, SP_E_DATA, "set/labels.npy holds 2 x 2 of uint8; labels are integers");
+  refused(CLASS, SP_E_DATA, "set/labels.npy holds 2 x 2 of uint8; row 0 has no 1, so it is for target = \"labels\"");
   put("labels", "|u1", "", zeros, 1);
-  refused(CLASS, SP_E_DATA, "set/labels.npy holds uint8; labels are integers");
+  refused(CLASS, SP_E_DATA, "set/labels.npy holds uint8; labels are 2 numbers");
   put("masks", "<c8", "1, 4, 6", zeros, sizeof zeros);
   refused("classes = 2", SP_E_DATA, "set/masks.npy holds ");
   put("masks", "|u1", "2, 6, 4", zeros, sizeof zeros);
@@ -300,8 +300,8 @@ START_TEST(test_partners_refused) {
           "holds 2 x 6 x 4 of uint8; masks are whole numbers, and these 2 x 4 x 6");
   put("masks", "|u1", "2, 5, 4, 5", zeros, sizeof zeros);
   refused("classes = 2", SP_E_DATA, "perhaps with a plane for each class");
-  put("labels", "|u1", "2, 4", zeros, 8);
-  refused(CLASS, SP_E_DATA, "of a column for each class (one-hot) save array.argmax(1)");
+  put("labels", "|u1", "2, 4", "\0\1\0\0\0\0\0\1", 8);
+  refused(CLASS, SP_E_DATA, "each row has one 1, and may be one class, cells = \"vector\"");
 }
 END_TEST
 

@@ -206,7 +206,7 @@ START_TEST(test_numbers_of_classes) {
              {"5", CLASS ", classes = 5", "0000.cls: label 5, but there are 5 classes (0 to 4)"},
              {"2000000000", CLASS, "0000.cls: label 2000000000 would make more than 1000000 classes"},
              {" \n", CLASS, "0000.cls is empty, or no single line of UTF-8; a label is a number, or the name of a class"},
-             {"1\n2", CLASS, "0000.cls is empty, or no single line"}};
+             {"1\n2", CLASS, "0000.cls has 2 labels, so it is for target = \"labels\""}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     add_sample("", 0, bad[i].label);
     write_tar("set/one.tar");
@@ -457,10 +457,10 @@ START_TEST(test_sizes_that_lie) {
     ck_assert_msg(strstr(spt_error(r), "set/one.tar") && !strchr(spt_error(r), '\n'), "%s", spt_error(r));
     spt_free(r);
   }
-  add("a.cls", t.p, 300, '0', 300);
+  add("a.cls", t.p, 40000, '0', 40000);
   add_dot("a.png", 1);
   write_tar("set/one.tar");
-  refused("set", CLASS, SP_E_DATA, "set/one.tar: a.cls has 300 bytes; a label is a number, or the name of a class");
+  refused("set", CLASS, SP_E_DATA, "set/one.tar: a.cls has 40000 bytes; a label is a number, or the name of a class");
 }
 END_TEST
 

@@ -11,10 +11,7 @@
 
 #include "array.h"
 #include "class_file.h"
-#include "table.h"
-#include "words.h"
-
-#define BLOCK 8192 /* labels that are read at once */
+#include "values.h"
 
 /* ---- rows as images ---- */
 /* The array behind a source, and what a row of it is. */
@@ -120,46 +117,6 @@ static int mask_rows(sp_ctx *ctx, const char *path, rows *r, const rows *images)
   return SP_OK;
 }
 
-static int check_labels(sp_ctx *ctx, const char *path, const rd_array *a, int64_t n) {
-  char want[240];
-  snprintf(want, sizeof want,
-           "labels are integers (save array.astype(\"int64\")), and these %" PRId64 ", one for each image%s", n,
-           a->is.ndim == 2 && a->is.shape[1] > 1 ? "; of a column for each class (one-hot) save array.argmax(1)" : "");
-  int is_integer = (a->is.type == 'u' || a->is.type == 'i' || a->is.type == 'b') && a->is.item <= 8 &&
-                   !(a->is.item & (a->is.item - 1));
-  return is_integer && a->is.ndim >= 1 && a->is.shape[0] == n && rd_array_row(a) == 1 ? SP_OK
-                                                                                      : refuse(ctx, path, a, want);
-}
-
-/* ---- labels ---- */
-static uint64_t widen(uint64_t v, int bits, int is_signed) {
-  return is_signed && bits < 64 && v >> (bits - 1) ? v | ~UINT64_C(0) << bits : v;
-}
-
-static void write_label(const rd_array *a, const uint8_t *p, char *to, size_t size) {
-  uint64_t v = 0;
-  for (int i = 0; i < a->is.item; i++) v = v << 8 | p[a->is.big_endian ? i : a->is.item - 1 - i];
-  v = widen(v, 8 * a->is.item, a->is.type == 'i');
-  if (a->is.type == 'i') snprintf(to, size, "%" PRId64, (int64_t)v);
-  else snprintf(to, size, "%" PRIu64, v);
-}
-
-/* Those of the samples from `from` on. */
-static int take_labels(rd_listing *l, rd_words *words, const char *path, const rd_array *a, size_t from) {
-  uint8_t block[BLOCK * 8];
-  int64_t n = a->is.shape[0];
-  for (int64_t i = 0; i < n; i++) {
-    char label[32], where[4096 + 32];
-    int64_t k = i % BLOCK, left = n - i < BLOCK ? n - i : BLOCK;
-    if (!k && rd_array_read(a, i * a->is.item, block, (size_t)(left * a->is.item)))
-      return l->ctx->host->fail(l->ctx, SP_E_IO, "%s: %s", path, errno ? strerror(errno) : "it has become shorter");
-    write_label(a, block + k * a->is.item, label, sizeof label);
-    snprintf(where, sizeof where, "%s, row %" PRId64, path, i);
-    if (rd_add_word(words, label, strlen(label), where, &l->t->samples[from + (size_t)i].label)) return rd_no_memory(l);
-  }
-  return SP_OK;
-}
-
 /* ---- listing ---- */
 /* How image_writer calls the files of samples without names. */
 static void stem_of(const rd_table *t, const rd_sample *s, char *to, size_t size) {
@@ -190,7 +147,6 @@ static int add_samples(rd_listing *l, uint32_t images, uint32_t second, uint32_t
     rd_ref *other = second < UINT32_MAX ? rd_add_second(l->t) : NULL;
     if (!other && second < UINT32_MAX) return rd_no_memory(l);
     if (other) *other = (rd_ref){.at = (uint64_t)i, .source = second};
-    if (l->t->gives == RD_LABEL) continue; /* its key comes with its class */
     s->mask = (rd_ref){.at = (uint64_t)i, .source = masks};
     stem_of(l->t, s, name, sizeof name);
     s->key = rd_hash_name(name);
@@ -203,18 +159,6 @@ static int list_masks(rd_listing *l, const char *path, const rows *images, const
   rows *r = add_rows(l, path, &masks);
   int rc = r ? mask_rows(l->ctx, path, r, images) : SP_E_DATA;
   return rc ? rc : add_samples(l, source[0], source[1], masks, images->array.is.shape[0]);
-}
-
-static int list_labels(rd_listing *l, rd_words *words, const char *path, const rows *images, const uint32_t source[2]) {
-  rd_array a;
-  size_t from = l->t->n;
-  int rc = rd_array_open(l->ctx, path, &a);
-  if (rc) return rc;
-  rc = check_labels(l->ctx, path, &a, images->array.is.shape[0]);
-  if (!rc) rc = add_samples(l, source[0], source[1], 0, a.is.shape[0]);
-  if (!rc) rc = take_labels(l, words, path, &a, from);
-  rd_array_close(&a);
-  return rc;
 }
 
 /* The names of arrays of images, without their ending; second: NULL: samples have one. */
@@ -259,7 +203,7 @@ static int open_seconds(rd_listing *l, const char *first, const char *path, cons
 static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) {
   char path[4096], other_path[4096];
   uint32_t source[2] = {0, UINT32_MAX};
-  int by_class = l->t->gives == RD_LABEL, two = find_two(prefix);
+  int has_masks = l->t->gives == RD_MASK, two = find_two(prefix);
   if (snprintf(path, sizeof path, "%s%s.npy", prefix, two < 0 ? "images" : names[two].first) >= (int)sizeof path ||
       snprintf(other_path, sizeof other_path, "%s%s.npy", prefix, two < 0 ? "" : names[two].second) >= (int)sizeof path)
     return rd_too_long(l->ctx, prefix, path);
@@ -272,15 +216,16 @@ static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) 
   if (rc) return rc;
   if (two >= 0 && !k) rd_note(l, "two images a sample: %s has the first, %s the second", path, other_path);
   if (two >= 0) l->t->is_stereo = names[two].is_stereo;
-  const char *truth = by_class ? "labels" : "masks", *other = by_class ? "masks" : "labels";
+  const char *truth = has_masks ? "masks" : "labels", *other = has_masks ? "labels" : "masks";
   if (snprintf(path, sizeof path, "%s%s.npy", prefix, truth) >= (int)sizeof path)
     return rd_too_long(l->ctx, prefix, path);
   if (access(path, F_OK))
     return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
                               "%s is missing, which target = \"%s\" wants beside images.npy; of "
                               "%s.npy it reads nothing",
-                              path, by_class ? "class" : "mask", other);
-  rc = by_class ? list_labels(l, words, path, images, source) : list_masks(l, path, images, source);
+                              path, rd_targets[l->p->target], other);
+  rc = has_masks ? list_masks(l, path, images, source)
+                 : rd_list_array_labels(l, words, path, images->array.is.shape[0], source);
   l->t->ends[k] = l->t->n;
   return rc;
 }
@@ -335,17 +280,18 @@ static void look_beside(rd_listing *l, char prefix[2][4096]) {
 static int arrays_list(rd_listing *l) {
   char prefix[2][4096];
   rd_words words = {0};
-  int by_class = l->p->target == RD_TARGET_CLASS, rc = find_prefixes(l, prefix);
-  l->t->gives = by_class ? RD_LABEL : RD_MASK;
+  int rc = find_prefixes(l, prefix);
+  l->t->gives = rd_gives(l->p->target);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, &words, prefix[k], k);
   if (!rc) look_beside(l, prefix);
-  if (!rc && by_class) rc = rd_number_words(l, l->p->path, &words, stem_of);
+  if (!rc && l->t->gives == RD_LABEL) rc = rd_number_words(l, l->p->path, &words, stem_of);
+  if (!rc && l->t->gives == RD_NUMBERS) rc = rd_note_constant(l);
   rd_words_free(&words);
   return rc;
 }
 
 static int arrays_settle(sp_ctx *ctx, rd_self *self) {
-  return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, self->p->path, NULL);
+  return self->table->gives != RD_MASK ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, self->p->path, NULL);
 }
 
 const rd_source_kind rd_array_source = {NULL, rows_close, rows_load, rows_name};

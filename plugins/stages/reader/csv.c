@@ -321,13 +321,12 @@ static void tell_left(rd_csv *j) {
 }
 
 static int csv_list(rd_listing *l) {
-  static const int gives[] = {RD_MASK, RD_LABEL, RD_LABELS, RD_NUMBERS};
   rd_csv *j = calloc(1, sizeof *j);
   if (!j) return rd_no_memory(l);
   j->l = l;
   j->cells.most = 4096;
   j->cells.empty = 1;
-  l->t->gives = gives[l->p->target];
+  l->t->gives = rd_gives(l->p->target);
   int rc = find_files(j);
   for (int k = 0; !rc && k <= !!*j->files[1]; k++) rc = take_rows(j, k);
   if (!rc) rc = divide(j);

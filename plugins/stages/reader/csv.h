@@ -37,6 +37,7 @@ typedef struct rd_csv {
   rd_numbered folders;    /* each is the source of its number */
   rd_words labels, cells; /* different labels; with target labels different contents of the column */
   int commas, points;     /* numbers have a decimal comma, or a point */
+  char apart;             /* between the labels of a cell, where that is known; else 0 */
   int hot_known;          /* the columns of this file are among `labels` */
   rd_csv_row *rows;
   size_t rows_cap;
@@ -55,6 +56,7 @@ int rd_csv_header(rd_csv *j);
 void rd_csv_forget(rd_csv *j); /* what the header of this file said */
 /* RD_NO_PART ...: what a word in the column split says. */
 int rd_csv_part(const rd_csv *j, const char *word);
+int rd_csv_is_label(const char *name); /* a column of that name is the label */
 /* 0, 1, or -1: the cell is neither */
 int rd_hot(const char *cell);
 
@@ -69,6 +71,8 @@ int rd_csv_locate(rd_csv *j, int column, const char *name, char path[4096]);
 int rd_csv_take_value(rd_csv *j, rd_sample *s, int *skip);
 /* After all rows, which are in their parts: labels become numbers of classes. */
 int rd_csv_number(rd_csv *j);
+/* ... of texts in j->cells that are of no rows. */
+int rd_csv_number_cells(rd_csv *j);
 
 /* ---- csv_numbers.c ---- */
 /* The numbers of a row, into the table's cells. */

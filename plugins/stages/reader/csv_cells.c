@@ -97,6 +97,7 @@ typedef struct cells {
   rd_cells *of;   /* of each text: numbers of words, then of classes */
   int vector;     /* texts are of 0 and 1, one a class */
   char separator; /* 0: a cell is one label */
+  int of_rows;    /* texts are cells of rows */
   size_t blank;   /* texts that say that there is no label */
 } cells;
 
@@ -193,6 +194,7 @@ static int blanks_separate(cells *c) {
 static int find_separator(cells *c) {
   static const char signs[] = "|;,";
   const rd_csv_params *p = &c->j->l->p->csv;
+  if ((c->separator = c->j->apart)) return SP_OK;
   if (*p->label_separator) {
     c->separator = !strcmp(p->label_separator, "tab") ? '\t' : *p->label_separator;
     return SP_OK;
@@ -400,12 +402,12 @@ static void assign(cells *c) {
   if (none && skip)
     rd_note(l, "%zu sample%s without a label %s left out", none, none == 1 ? "" : "s", none == 1 ? "is" : "are");
   else if (none)
-    rd_note(l, "%zu sample%s an empty cell, so none of the labels; `missing = \"skip\"` leaves such out", none,
-            none == 1 ? " has" : "s have");
+    rd_note(l, "%zu sample%s %s; `missing = \"skip\"` leaves such out", none, none == 1 ? " has" : "s have",
+            c->of_rows ? "an empty cell, so none of the labels" : "no label");
 }
 
-static int number_cells(rd_csv *j) {
-  cells c = {.j = j, .n = j->cells.words.names.n};
+static int number_cells(rd_csv *j, int of_rows) {
+  cells c = {.j = j, .n = j->cells.words.names.n, .of_rows = of_rows};
   c.cap = c.n + 1;
   c.of = calloc(c.cap, sizeof *c.of);
   int rc = c.of ? SP_OK : rd_no_memory(j->l);
@@ -413,14 +415,17 @@ static int number_cells(rd_csv *j) {
   if (!rc && !j->is_hot) rc = find_vectors(&c);
   if (!rc && c.vector) rc = know_vector(&c);
   for (size_t i = 0; !rc && i < c.n; i++) rc = split_text(&c, i);
-  if (!rc && j->l->p->csv.repeats == RD_REPEATS_ASK) rc = join_rows(&c);
-  if (!rc && !j->labels.words.names.n) rc = rd_csv_fail(j, SP_E_DATA, "%s: no row has a label", j->files[0]);
+  if (!rc && of_rows && j->l->p->csv.repeats == RD_REPEATS_ASK) rc = join_rows(&c);
+  if (!rc && !j->labels.words.names.n) rc = rd_csv_fail(j, SP_E_DATA, "%s: no %s has a label", j->files[0],
+                                                                   of_rows ? "row" : "sample");
   if (!rc) rc = rd_number_words(j->l, j->dirs[0], &j->labels, NULL);
   if (!rc) settle(&c);
   if (!rc) assign(&c);
   free(c.of);
   return rc;
 }
+
+int rd_csv_number_cells(rd_csv *j) { return number_cells(j, 0); }
 
 /* ---- all of it ---- */
 static int conflict(void *arg, size_t a, size_t b) {
@@ -454,6 +459,6 @@ int rd_csv_number(rd_csv *j) {
   if (!rc && l->t->gives == RD_LABEL) rc = rd_find_repeats(l, conflict, j);
   if (!rc && l->t->gives == RD_NUMBERS) rc = rd_csv_note_numbers(j);
   if (!rc && l->t->gives == RD_LABEL) rc = rd_number_words(l, j->dirs[0], &j->labels, NULL);
-  if (!rc && l->t->gives == RD_LABELS) rc = number_cells(j);
+  if (!rc && l->t->gives == RD_LABELS) rc = number_cells(j, 1);
   return rc ? rc : rd_note_repeats(l);
 }

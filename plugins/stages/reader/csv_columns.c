@@ -50,6 +50,8 @@ static int is_one(const char *const *list, const char *name) {
   return 0;
 }
 
+int rd_csv_is_label(const char *name) { return is_one(labels, name); }
+
 static int is_index(const char *name) {
   char low[64];
   plain(name, low);

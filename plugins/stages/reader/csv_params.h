@@ -27,7 +27,8 @@ static const char *const rd_decimals[] = {"auto", "point", "comma", NULL};
 #define RD_CSV_ROWS                                                                                                   \
   RD_CSV_TEXT("columns", columns,                                                                                     \
               "of a .csv file: which column is what, as \"file=path,label=dx,split=fold\"; names alone are "          \
-              "columns of values; a number counts from 1; \"split=\": none divides; not given: by their names"),      \
+              "columns of values; a number counts from 1; \"split=\": none divides; not given: by their names; in tar files: "  \
+              "the fields of KEY.json"),      \
       RD_CSV_CHOICE("separator", separator, rd_separators, "of a .csv file: what is between fields"),                 \
       RD_CSV_CHOICE("header", header, rd_headers, "of a .csv file: whether the first row has the names of columns"),  \
       RD_CSV_TEXT(                                                                                                    \

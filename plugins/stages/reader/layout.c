@@ -323,11 +323,12 @@ static int find_lister(rd_listing *l) {
                                 (int)n, l->within, found->name, p->path, (int)n, l->within);
     rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
-  if (RD_OF_ROWS(p->target) && (!found || found->target != p->target)) /* of no other layout */
+  if (RD_OF_ROWS(p->target) && (!found || (found->target != p->target && found != &rd_arrays && found != &rd_shards)))
     return l->ctx->host->fail(
         l->ctx, SP_E_NOTFOUND,
-        "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file%s%s", p->path,
-        rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
+        "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file, images.npy beside "
+        "labels.npy, or tar files%s%s",
+        p->path, rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
   if (found == &rd_classes && p->folders != RD_FOLDERS_CLASSES) {
     char dir[4096];
     snprintf(dir, sizeof dir, "%.2000s%s%.*s", p->path, *l->within ? "/" : "", (int)strlen(l->within) - !!*l->within,

@@ -105,7 +105,7 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
   if (p->target >= RD_TARGET_LABELS && made_up)
     return ctx->host->fail(ctx, SP_E_INVALID,
                            "target = \"%s\" goes with a path to a %s, not with a built-in set or files",
-                           rd_targets[p->target], RD_OF_ROWS(p->target) ? ".csv file" : "folder of images and maps");
+                           rd_targets[p->target], RD_OF_ROWS(p->target) ? ".csv file, arrays or tar files" : "folder of images and maps");
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",

@@ -15,14 +15,13 @@
 #include "class_file.h"
 #include "shard_names.h"
 #include "maps.h"
-#include "table.h"
 #include "two_names.h"
-#include "words.h"
+#include "values.h"
 
-#define MOST_LABEL 256 /* bytes of KEY.cls */
+#define MOST_LABEL 32768 /* bytes of KEY.cls and KEY.json */
 #define MOST_NAME 4000 /* bytes of a member's name */
 
-enum { IMAGE, LABEL, MASK, OF_TWO, OTHER }; /* kinds of members; OF_TWO: KEY.before.jpg */
+enum { IMAGE, LABEL, JSON, MASK, OF_TWO, OTHER }; /* kinds of members; OF_TWO: KEY.before.jpg */
 
 /* ---- members in the table ---- */
 /* What a reference's `at` leads to: the place in the shard, then the member's name. */
@@ -88,7 +87,7 @@ typedef struct shard {
   rd_names names;
   member *v;
   size_t n, cap;
-  rd_words *words;
+  rd_shard_labels *labels;
 } shard;
 
 /* RD_TWO_FIRST or RD_TWO_SECOND of ".before.jpg", by the words of that row; 0: it has none of them. */
@@ -109,7 +108,8 @@ static int kind_of(const rd_params *p, const char *ending) {
                                      ".map.tif",   ".map.tiff",  ".map.npy",    ".npy"};
   /* Else an array beside a picture is another matter. */
   int numbers = p->keep.as != IM_AS_UINT8 || p->keep.channels > 3;
-  if (p->target == RD_TARGET_CLASS && !strcasecmp(ending, ".cls")) return LABEL;
+  if (rd_gives(p->target) != RD_MASK && !strcasecmp(ending, ".cls")) return LABEL;
+  if (rd_gives(p->target) != RD_MASK && !strcasecmp(ending, ".json")) return JSON;
   for (size_t i = 0; i < 2; i++)
     if (!strcasecmp(ending, masks[i])) return p->target == RD_TARGET_MASK ? MASK : OTHER;
   for (size_t i = 0; p->target == RD_TARGET_MAP && i < sizeof maps / sizeof *maps; i++)
@@ -221,14 +221,14 @@ static int twice(const shard *s, const member *a, const member *b) {
 
 static int lacks(const shard *s, const member *image) {
   int n = (int)key_length(image->name);
-  int target = s->l->p->target, is_mask = target != RD_TARGET_CLASS && target != RD_TARGET_MAP;
+  int target = s->l->p->target, by_label = rd_gives(target) != RD_MASK;
   const char *other = s->l->t->left[s->part].file;
-  const char *want = target == RD_TARGET_CLASS ? ".cls"
+  const char *want = by_label                  ? ".cls or .json"
                      : target == RD_TARGET_MAP ? ".depth.png, .npy or .map.tif"
                                                : ".seg.png or .mask.png";
   return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s%s%s%s", s->path, image->name,
-                               target == RD_TARGET_CLASS ? "label" : "mask", n, image->name, want,
-                               is_mask ? ", and as a label no .cls, a number or the name of a class" : "",
+                               by_label ? "label" : "mask", n, image->name, want,
+                               target == RD_TARGET_MASK ? ", and as a label no .cls, a number or the name of a class" : "",
                                *other ? "; left out is " : "", other);
 }
 
@@ -254,6 +254,12 @@ static int take_two(const shard *s, const member *v, size_t n, group *g) {
                                s->path, key, v->name, n, v[0].name, v[1].name, key, v->name, key, v->name);
 }
 
+/* A file that tools write about a set, or what is said twice. */
+static void leave_json(const shard *s, const member *m) {
+  const char *slash = strrchr(m->name, '/');
+  rd_leave(&s->l->t->left[s->part], slash ? slash + 1 : m->name, DT_REG);
+}
+
 /* The members from v on that are of its key; *n: how many. */
 static int take_group(const shard *s, const member *v, const member *end, group *g, size_t *n) {
   size_t two = 0;
@@ -263,7 +269,8 @@ static int take_group(const shard *s, const member *v, const member *end, group 
     if (*n && m[-1].kind == m->kind && m->kind != OF_TWO) return twice(s, m - 1, m);
     if (m->kind == IMAGE) g->image = m;
     else if (m->kind == OF_TWO) two++;
-    else g->truth = m;
+    else if (!g->truth || (m->kind == JSON && *s->l->p->csv.columns)) g->truth = m;
+    else leave_json(s, m); /* beside KEY.cls */
   }
   const member *words = v + *n - two;
   for (size_t i = 0; g->image && i < two; i++) rd_leave_dotted(&s->l->t->left[s->part], words[i].name);
@@ -281,6 +288,7 @@ static int take_groups(shard *s, group *groups, size_t *n_groups) {
     int rc = take_group(s, s->v + i, s->v + s->n, g, &n);
     if (rc) return rc;
     if (g->image) ++*n_groups;
+    else if (s->v[i].kind == JSON) leave_json(s, &s->v[i]);
     else rd_leave_alone(&s->l->t->left[s->part], s->v[i].name);
   }
   qsort(groups, *n_groups, sizeof *groups, by_place);
@@ -298,21 +306,19 @@ static int set_ref(const shard *s, rd_ref *ref, const member *m) {
   return rd_add_bytes(s->l->t, both, sizeof place + n, &ref->at);
 }
 
-static int read_label(const shard *s, const member *m, int64_t *id) {
+static int read_label(const shard *s, const member *m, rd_sample *to) {
   sp_ctx *ctx = s->l->ctx;
-  char text[MOST_LABEL], where[4096], why[256];
-  int rc = SP_E_DATA;
+  char where[4096 + MOST_NAME], why[256], *text = NULL;
   snprintf(where, sizeof where, "%s: %.*s", s->path, MOST_NAME, m->name);
   if (m->size > MOST_LABEL)
-    return ctx->host->fail(ctx, rc, "%s has %" PRId64 " bytes; a label is a number, or the name of a class", where,
-                           m->size);
-  if ((rc = tar_read(s->tar, m->at, text, (size_t)m->size, why, sizeof why)))
-    return ctx->host->fail(ctx, rc, "%s: %s", where, why);
-  if ((rc = rd_add_word(s->words, text, (size_t)m->size, where, id)) == SP_E_NOMEM) return no_memory(s);
-  return rc ? ctx->host->fail(ctx, rc,
-                              "%s is empty, or no single line of UTF-8; a label is a number, or the name of a class",
-                              where)
-            : SP_OK;
+    return ctx->host->fail(ctx, SP_E_DATA, "%s has %" PRId64 " bytes; a label is a number, or the name of a class, or a list "
+                           "of them", where, m->size);
+  if (!(text = malloc((size_t)m->size + 1))) return no_memory(s);
+  int rc = tar_read(s->tar, m->at, text, (size_t)m->size, why, sizeof why);
+  if (rc) rc = ctx->host->fail(ctx, rc, "%s: %s", where, why);
+  else rc = rd_take_shard_label(s->labels, where, text, (size_t)m->size, m->kind == JSON, to);
+  free(text);
+  return rc;
 }
 
 static int add_sample(const shard *s, const group *g) {
@@ -325,9 +331,9 @@ static int add_sample(const shard *s, const group *g) {
                                  g->image->name, g->second ? "one of two images" : "the only image of its sample");
   rd_ref *second = g->second ? rd_add_second(s->l->t) : NULL;
   if (g->second && (!second || set_ref(s, second, g->second))) return no_memory(s);
-  if (g->truth->kind == LABEL) return read_label(s, g->truth, &to->label);
   stem_of(s->l->t, to, stem, sizeof stem - 1);
   to->key = rd_hash_name(strcat(stem, "."));
+  if (g->truth->kind != MASK) return read_label(s, g->truth, to);
   return set_ref(s, &to->mask, g->truth) ? no_memory(s) : SP_OK;
 }
 
@@ -341,8 +347,8 @@ static int list_members(shard *s) {
   return rc;
 }
 
-static int list_shard(rd_listing *l, rd_words *words, const char *path, int part, tar_unpacked *unpacked) {
-  shard s = {.l = l, .path = path, .part = part, .words = words};
+static int list_shard(rd_listing *l, rd_shard_labels *labels, const char *path, int part, tar_unpacked *unpacked) {
+  shard s = {.l = l, .path = path, .part = part, .labels = labels};
   const char *file = rd_shard_file(path);
   int rc = rd_stamp_path(l, file);
   if (rc) return rc;
@@ -371,13 +377,13 @@ static void tell_unpacked(rd_listing *l, const tar_unpacked *u, const char *what
                     u->files == 1 ? "" : "s", size, units[k], u->dir);
 }
 
-static int list_all(rd_listing *l, rd_words *words, const rd_names shards[2]) {
+static int list_all(rd_listing *l, rd_shard_labels *labels, const rd_names shards[2]) {
   tar_unpacked unpacked = {0};
   double begun = now();
   int rc = SP_OK, told = 0;
   for (int k = 0; !rc && k < l->t->n_parts; k++) {
     for (size_t i = 0; !rc && i < shards[k].n; i++) {
-      rc = list_shard(l, words, shards[k].v[i], k, &unpacked);
+      rc = list_shard(l, labels, shards[k].v[i], k, &unpacked);
       if (rc || told || !unpacked.files || now() - begun < 2) continue;
       tell_unpacked(l, &unpacked, "goes on unpacking; so far");
       told = 1;
@@ -404,22 +410,21 @@ static const char *first_dotted(const rd_table *t) {
 }
 
 static int shards_list(rd_listing *l) {
-  int by_class = l->p->target == RD_TARGET_CLASS;
   rd_names shards[2] = {{0}};
-  rd_words words = {0};
   char home[4096];
   rd_shards_home(l->p->path, home);
-  l->t->gives = by_class ? RD_LABEL : RD_MASK;
-  int rc = stamp_classes(l, home);
+  l->t->gives = rd_gives(l->p->target);
+  rd_shard_labels *labels = rd_open_shard_labels(l, home);
+  int rc = labels ? stamp_classes(l, home) : SP_E_NOMEM;
   if (!rc) rc = rd_find_shards(l, shards);
-  if (!rc) rc = list_all(l, &words, shards);
+  if (!rc) rc = list_all(l, labels, shards);
   if (!rc && !l->t->n) {
     char held[2048] = "";
     for (int k = 0; k < 2 && !*held; k++) rd_unread_words(&l->t->left[k], held, sizeof held);
     for (int k = 0; k < 2 && !*held; k++) snprintf(held, sizeof held, "%s", l->t->left[k].file);
     rc = l->ctx->host->fail(
         l->ctx, SP_E_DATA, "%s: the shards hold no sample: KEY." RD_ENDINGS " with %s%s%s%s%s", l->p->path,
-        by_class                        ? "KEY.cls, a number or the name of a class"
+        l->t->gives != RD_MASK          ? "KEY.cls, a number or the name of a class, or KEY.json"
         : l->p->target == RD_TARGET_MAP ? "KEY.depth.png, KEY.npy or KEY.map.tif"
                                         : "KEY.seg.png, KEY.mask.png or KEY.cls",
         first_dotted(l->t) ? "; a KEY ends at the first dot of a name, so give names one without: " : "",
@@ -428,9 +433,9 @@ static int shards_list(rd_listing *l) {
   if (!rc && l->t->seconds)
     rd_note(l, "two images a sample: %s is the first of a sample, %s the second", member_of(l->t, &l->t->samples[0].image),
             member_of(l->t, &l->t->seconds[0]));
-  if (!rc && by_class) rc = rd_number_words(l, home, &words, stem_of);
+  if (!rc) rc = rd_number_shard_labels(labels, stem_of);
   for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
-  rd_words_free(&words);
+  if (labels) rd_close_shard_labels(labels);
   return rc;
 }
 
@@ -438,7 +443,7 @@ static int shards_settle(sp_ctx *ctx, rd_self *self) {
   char home[4096];
   if (self->p->target == RD_TARGET_MAP) return rd_settle_maps(ctx, self);
   rd_shards_home(self->p->path, home);
-  return self->table->gives == RD_LABEL ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
+  return self->table->gives != RD_MASK ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, home, NULL);
 }
 
 const rd_lister rd_shards = {"webdataset", RD_TARGET_ANY, rd_shards_like,

@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+int rd_gives(int target) {
+  static const int gives[] = {RD_MASK, RD_LABEL, RD_LABELS, RD_NUMBERS, RD_MASK};
+  return gives[target];
+}
+
 void *rd_grow(void *block, size_t used, size_t n, size_t *cap, size_t element) {
   if (block && *cap - used >= n) return block;
   size_t want = *cap + *cap / 2 > used + n ? *cap + *cap / 2 : used + n + 64;

@@ -140,6 +140,7 @@ extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_cs
     rd_map_pairs, rd_map_twos, rd_pairs, rd_shards, rd_twos, rd_voc;
 
 /* ---- table.c ---- */
+int rd_gives(int target); /* RD_MASK ... of a target */
 void rd_table_free(rd_table *t);
 /* Room for n more elements behind `used` of them; NULL: no memory, and the old block stays. */
 void *rd_grow(void *block, size_t used, size_t n, size_t *cap, size_t element);

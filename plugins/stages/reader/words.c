@@ -176,28 +176,38 @@ static int keep_names(numbering *n) {
 }
 
 /* Stable, by counting. `counts` has room for a number more than there are classes. */
-static void sort_part(const rd_sample *from, rd_sample *to, size_t n, size_t *counts, int64_t classes) {
+/* Samples from..end of t go to `to`, and their second images to `seconds`. */
+static void sort_part(const rd_table *t, size_t from, size_t end, rd_sample *to, rd_ref *seconds, size_t *counts,
+                      int64_t classes) {
   memset(counts, 0, ((size_t)classes + 1) * sizeof *counts);
-  for (size_t i = 0; i < n; i++) counts[from[i].label + 1]++;
+  for (size_t i = from; i < end; i++) counts[t->samples[i].label + 1]++;
   for (int64_t c = 0; c < classes; c++) counts[c + 1] += counts[c];
-  for (size_t i = 0; i < n; i++) to[counts[from[i].label]++] = from[i];
+  for (size_t i = from; i < end; i++) {
+    size_t at = from + counts[t->samples[i].label]++;
+    to[at] = t->samples[i];
+    if (seconds) seconds[at] = t->seconds[i];
+  }
 }
 
 static int sort(numbering *n) {
   rd_table *t = n->l->t;
   rd_sample *to = malloc((t->n + 1) * sizeof *to);
+  rd_ref *seconds = t->seconds ? malloc((t->n + 1) * sizeof *seconds) : NULL;
   size_t *counts = malloc(((size_t)n->classes + 1) * sizeof *counts), from = 0;
-  int rc = to && counts ? SP_OK : rd_no_memory(n->l);
+  int rc = to && counts && !seconds == !t->seconds ? SP_OK : rd_no_memory(n->l);
   for (int k = 0; !rc && k < t->n_parts; from = t->ends[k++])
-    sort_part(t->samples + from, to + from, t->ends[k] - from, counts, n->classes);
+    sort_part(t, from, t->ends[k], to, seconds, counts, n->classes);
   free(counts);
   if (rc) {
     free(to);
+    free(seconds);
     return rc;
   }
   free(t->samples);
+  free(t->seconds);
   t->samples = to;
-  t->cap = t->n + 1;
+  t->seconds = seconds;
+  t->cap = t->seconds_cap = t->n + 1;
   return SP_OK;
 }
 

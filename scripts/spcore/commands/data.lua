@@ -203,7 +203,7 @@ local function check_all(t)
   local parts = {}
   for part, split in pairs { training = "train", validation = "val" } do
     parts[part] = t.target == "mask" and labels.of(data, part)
-      or t.counts[split] and { classes = t.classes, names = t.class_names, counts = t.counts[split] } or nil
+      or t.counts[split] and { classes = t.classes, names = t.class_names, counts = t.counts[split], several = t.target == "labels" } or nil
   end
   t.numbers = numbers_of(data)
   return sizes, wrong, remarks_of(data), parts, survey.twins(data)
@@ -255,6 +255,7 @@ local function by_class(t, values, fmt)
 end
 
 local COUNTED <const> = { mask = "classes", class = "classes", labels = "labels", numbers = "numbers", map = "number for each pixel" }
+local ONE <const> = { mask = "class", class = "class", labels = "label", numbers = "number" }
 
 local function put(text)
   sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 4) or text)
@@ -299,7 +300,7 @@ end
 
 local function tell(t)
   put(("%s: layout %s, target %s"):format(t.path, t.layout, t.target))
-  put(("  %d train, %d val, %d %s%s%s"):format(t.samples.train, t.samples.val, t.classes, COUNTED[t.target],
+  put(("  %d train, %d val, %d %s%s%s"):format(t.samples.train, t.samples.val, t.classes, t.classes == 1 and ONE[t.target] or COUNTED[t.target],
     #t.class_names > 0 and ": " or "", table.concat(t.class_names, ", ", 1, math.min(#t.class_names, 40))))
   for _, split in ipairs { "train", "val" } do
     if t.counts[split] then put(("  %s: %s"):format(split, by_class(t, t.counts[split], "%d"))) end
