@@ -118,7 +118,8 @@ if not as_json then out:write(HEAD) end
 local done = predict.each(g, images, function(answer)
   local path = answer.request.path
   if answer.error then return as_json and out:add { file = path, error = answer.error } end
-  local one = write[model.target or "class"](path, answer[port])
+  local scores_of = answer[port]
+  local one = write[model.target or "class"](path, type(scores_of) == "table" and scores_of or { scores_of })
   if as_json then out:add(one) else out:write(one) end
 end)
 out:close()

@@ -14,6 +14,17 @@ local LABELS <const> = {
   map = "a number for each pixel",
 }
 
+-- What each script predicts, by the kind that it is called with.
+local FITS <const> = {
+  class = { class = true, labels = true, numbers = true }, mask = { mask = true }, map = { map = true },
+}
+local WANTS <const> = { class = "a class, several labels or numbers for each image", mask = LABELS.mask, map = LABELS.map }
+local SCRIPT <const> = { class = "predict_cls.lua", labels = "predict_cls.lua", numbers = "predict_cls.lua", mask = "predict_seg.lua",
+  map = "predict_map.lua" }
+
+-- Numbers are those of an image, not of its pixels.
+local function fits(out, kind) return FITS[kind][out.kind] and (out.kind ~= "numbers" or #out.shape <= 2) or false end
+
 local function name_of(out)
   local from = out.from
   return from.stage .. (from.port and "." .. from.port or "") .. (from.item and ("[%d]"):format(from.item) or "")
@@ -38,10 +49,10 @@ local function choose(run, net, kind, wanted, script)
       args.usage("%s/network.json does not say what its outputs are, as runs of an older version; run its script again", run)
     end
     if name_of(out) == wanted or wanted == out.from.stage then
-      if out.kind ~= kind then args.usage("--output %s: %s has %s; %s", wanted, run, list(net.outputs), rebuilt.other(kind, out.kind, run)) end
+      if not fits(out, kind) then args.usage("--output %s: %s has %s; %s", wanted, run, list(net.outputs), rebuilt.other(kind, out.kind, run)) end
       return out
     end
-    if out.kind == kind then fit[#fit + 1] = out end
+    if fits(out, kind) then fit[#fit + 1] = out end
   end
   if wanted ~= "" then
     local names = {}
@@ -50,18 +61,18 @@ local function choose(run, net, kind, wanted, script)
   end
   if #fit == 1 then return fit[1] end
   if #fit == 0 then
-    args.usage("%s gives %s, and %s wants %s%s", run, list(net.outputs), script, LABELS[kind],
+    args.usage("%s gives %s, and %s wants %s%s", run, list(net.outputs), script, WANTS[kind],
       rebuilt.other(kind, net.outputs[1].kind, run, "; "))
   end
   local ways = {}
   for i, out in ipairs(fit) do ways[i] = ("(--output %s)"):format(name_of(out)) end
-  args.usage("%s has several outputs with %s: %s; say which is meant: %s", run, LABELS[kind], list(fit), table.concat(ways, ", or "))
+  args.usage("%s has several outputs with %s: %s; say which is meant: %s", run, WANTS[kind], list(fit), table.concat(ways, ", or "))
 end
 
 -- What to type where an output is the other script's.
 function rebuilt.other(kind, is, run, before)
-  local other = kind ~= is and ({ class = "predict_cls.lua", mask = "predict_seg.lua", map = "predict_map.lua" })[is]
-  if not other then return "" end
+  local other = SCRIPT[is]
+  if not other or other == SCRIPT[kind] then return "no script predicts numbers of pixels but maps, N x 1 x H x W" end
   return ("%sspcore run %s --weights %s predicts it"):format(before or "", other, run)
 end
 
@@ -82,7 +93,20 @@ local function source_of(run, net)
   args.usage("%s: no stage of its network reads images of files, so it has no pictures to predict", run)
 end
 
--- find(run, kind, wanted, script) -> a model as settings.json describes those of the shipped scripts; kind: "mask" or "class"; wanted:
+-- By what the reader took of numbers and divided them, and how they are called.
+local function numbers_of(net, source, n)
+  local function list(v, usual)
+    local out = {}
+    for i = 1, n do out[i] = type(v) == "table" and (v[i] or v[1]) or type(v) == "number" and v or usual end
+    return out
+  end
+  local names = net.classes and #net.classes == n and net.classes or {}
+  for i = 1, names[1] and 0 or n do names[i] = n == 1 and "value" or "value " .. i end
+  return { names = names, mean = list(source.mean, 0.0), std = list(source.std, 1.0) }
+end
+
+-- find(run, kind, wanted, script) -> a model as settings.json describes those of the shipped scripts; kind: "mask", "class" (also of
+-- several labels, and of numbers) or "map"; wanted:
 -- what --output says. nil: there is no network.json
 function rebuilt.find(run, kind, wanted, script)
   local path = run .. "/network.json"
@@ -92,13 +116,15 @@ function rebuilt.find(run, kind, wanted, script)
   local out = choose(run, net, kind, wanted, script)
   local source, ref = source_of(run, net)
   local p, shape = source.params, ref.shape
-  local classes = out.shape[2]
+  local classes = out.shape[2] or 1
   local model = { net = net, output = out, source = source.name, port = ref.port, classes = classes,
     size = shape[3] == shape[4] and shape[3] or { shape[3], shape[4] },
     read = { resize = p.resize, shorter = p.shorter, interpolation = p.interpolation, grey = p.grey or nil, dtype = p.dtype,
       range = p.range, nodata = p.nodata, nodata_fill = p.nodata_fill } }
   if shape[2] ~= 3 and not p.grey then model.read.channels = shape[2] end
   if p.dtype and p.dtype ~= "uint8" then model.read.channels = shape[2] end
+  if out.kind == "labels" or out.kind == "numbers" then model.target = out.kind end
+  if out.kind == "numbers" then model.numbers = numbers_of(net, p, classes) end
   model.class_names = net.classes and #net.classes == classes and net.classes or nil
   return model
 end

@@ -98,9 +98,11 @@ t.eq(got, own)
 t.eq(#model.class_names, 6)
 run "run predict_seg.lua --weights unet --out o pairs/images"
 t.match(t.read(at .. "/o/predictions.json"), '"classes":%["ground"')
+run "run predict_seg.lua --weights unet --out w --window 16 --stride 8 --flip --scales 1,1.5 --probabilities npy pairs/images"
+t.match(t.read(at .. "/w/probabilities/00001.npy"), "^\x93NUMPY")
 run "export unet --onnx unet.onnx"
 t.one_line(select(2, run("run predict_cls.lua --weights unet pairs/images", 2)),
-  "unet gives decoder.logits %(a class for each pixel, N x 6 x 16 x 16%), and predict_cls.lua wants a class for each image; "
+  "unet gives decoder.logits %(a class for each pixel, N x 6 x 16 x 16%), and predict_cls.lua wants a class, several labels or numbers for each image; "
   .. "spcore run predict_seg.lua %-%-weights unet predicts it")
 
 -- ---- a classifier on a known network ----
@@ -141,6 +143,54 @@ t.ok((require "spcore.core").load_plugin(plugins .. "/toy.so"))
 t.eq(again("stage", "class"), own)
 local out = run "run predict_cls.lua --weights stage --out stage.csv pairs/images"
 t.match(out, "stage.csv: classes of 16 images")
+
+-- ---- several labels, and numbers in the units of their table ----
+do
+  local rows = { labels = { "file,ant,bee,cow" }, numbers = { "file,age,weight" } }
+  for i = 0, 15 do
+    local file = ("pairs/images/%05d.png"):format(i)
+    rows.labels[i + 2] = ("%s,%d,%d,%d"):format(file, i & 1, i >> 1 & 1, i >> 2 & 1)
+    rows.numbers[i + 2] = ("%s,%d,%g"):format(file, 20 + i, 3.5 * i)
+  end
+  for name, list in pairs(rows) do t.write(("%s/%s.csv"):format(at, name), table.concat(list, "\n") .. "\n") end
+end
+local ROWS <const> = [[
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "%s.csv", target = "%s", split = "train", size = 16, batch = 4, val_fraction = 0.25 %s }
+local x = g.to_float { data.image, scale = true }
+local out = g.classifier { x, classes = data.classes, layers = { { "conv", 4, kernel = 3, pad = 1 }, { "relu" }, { "mean" }, { "flatten" },
+  { "linear", data.classes } } }.logits
+g:train { g.%s { out, data.label }, optimizer = g.sgd { lr = 1e-4 } }
+local run <close> = sp.run { graph = g, opt = opt, steps = 3, classes = %s }
+for step, m in g:steps(3) do run:step(step, m) end
+run:finish()
+]]
+local function train_rows(name, target, more, loss, classes)
+  t.write(("%s/%s.lua"):format(at, name), ROWS:format(target, target, more, loss, classes))
+  run(("run %s.lua --out %s --quiet --device cpu"):format(name, name))
+end
+local function predicted(name, more, wanted)
+  local out, why = run(("run predict_cls.lua --weights %s --out %s.csv %s pairs/images"):format(name, name, more or ""), wanted)
+  return wanted and why or t.read(("%s/%s.csv"):format(at, name)), out
+end
+train_rows("several", "labels", "", "bce", "data.class_names")
+local text, said = predicted("several", "--threshold 0.01")
+t.match(text, '^file,classes,names,probabilities\npairs/images/00000.png,"?%d')
+t.match(text, "ant")
+t.match(said, "several.csv: labels of 16 images")
+t.match(t.read(at .. "/several.csv"), "cow")
+train_rows("scaled", "numbers", ", mean = { 1000, 50 }, std = { 1, 20 }", "mse", "data.class_names")
+text, said = predicted("scaled")
+t.match(said, "scaled.csv: numbers of 16 images")
+local age = tonumber(text:match "^file,age,weight\npairs/images/00000.png,([^,]+),")
+t.ok(age > 900 and age < 1100, "the mean that the reader took is added again: " .. age)
+train_rows("plain", "numbers", "", "mse", "nil")
+t.match((predicted "plain"), "^file,value 1,value 2\n")
+t.match(select(2, run("run predict_seg.lua --weights plain --out pp pairs/images", 2)),
+  "numbers, N x 2.*and predict_seg.lua wants a class for each pixel; spcore run predict_cls.lua %-%-weights plain predicts it")
+t.one_line(predicted("scaled", "--threshold 0.5", 2), "%-%-threshold: goes with a run of %-%-target labels")
 
 -- ---- runs of the other script ----
 run "run train_cls.lua --data classes --size 16 --batch 4 --steps 1 --out shipped --quiet --pictures 0 --width 2"
