@@ -2,6 +2,7 @@
 -- Trains a classifier, a small one or a known backbone, behind heavy augmentation, which runs on the processor or where the
 -- training runs.
 local sp = require "spcore"
+local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
@@ -52,6 +53,7 @@ local opt = sp.args({
     "auto", "where images are augmented: auto, where the training runs, cpu, gpu, none: nowhere; or FILE.lua, a chain of what is "
       .. "done to them, or cpu:FILE.lua", default = "auto, with chains/cls.lua", value = "auto|cpu|gpu|none|FILE.lua",
   },
+  show_augment = augment_sheet.option,
   fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   metrics = measure.option,
@@ -62,6 +64,7 @@ local opt = sp.args({
 
 local place, chain_file = chain.option(opt.augment)
 if opt.reference and chain_file then sp.usage("--augment %s: the reference workload has its own augmentation", opt.augment) end
+augment_sheet.check(opt, place ~= "none", "such as --augment chains/cls.lua")
 if not opt.fused and (not opt.reference or opt.augment == "none") then
   sp.usage("--no-fused: goes with --reference, and not with --augment none")
 end
@@ -199,12 +202,14 @@ local function train(g)
   local model = {
     size = size, crop = cropped, read = known and backbone.reading(known, size, cropped) or nil,
   }
-  local function source(split, other, target) -- in the other graph: of one sample a step
+  local function source(split, other, target, more) -- in the other graph: of one sample a step, unless `more` says otherwise
     local scale = model.numbers or {}
-    return (other or g).reader(predict.reading(model, {
+    local t = predict.reading(model, {
       path = opt.data, target = target or model.target or "class", mean = scale.mean, std = scale.std, split = split, batch = other and 1 or batch, samples = samples,
       default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
-    }))
+    })
+    for k, v in next, more or {} do t[k] = v end
+    return (other or g).reader(t)
   end
   opt.target = built_in and opt.target == "auto" and "class"
     or targets.of(opt, opt.data, function(other, target) return source("train", other, target) end)
@@ -216,6 +221,15 @@ local function train(g)
     model.numbers = targets.scale(opt, function(other) return source("train", other) end)
   elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end
   numbers.plan(opt, model, function(other) return source("train", other) end, known)
+  if augment_sheet.draw(opt, {
+    chain = steps_of, classes = opt.target == "class", open = function(other, more) return source("train", other, nil, more) end,
+    add = function(other, image, _, one)
+      local list = chain.read(chain_file or "chains/cls.lua", chain.seen(one.image, seen.size, seen.crop))
+      local x, _, drew = list:add(other, image, nil, { always = true })
+      if x.shape[3] ~= size or x.shape[4] ~= size then x = other.resize { x, size = size }.images[1] end
+      return x, nil, drew
+    end,
+  }) then return end
   local data, val = source "train", source "val"
   if steps_of then steps_of = chain.read(chain_file or "chains/cls.lua", chain.seen(data.image, seen.size, seen.crop)) end
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a network that gives each pixel a number, such as a depth: a small U-Net from scratch, or a head behind a known backbone.
 local sp = require "spcore"
+local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
@@ -45,6 +46,7 @@ local opt = sp.args({
   },
   augment = { "none", "FILE.lua: a chain of what is done to training images and maps, such as the shipped chains/seg.lua",
     value = "none|FILE.lua" },
+  show_augment = augment_sheet.option,
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   metrics = measure.option,
 }, { doc = "Trains a network that gives each pixel a number, such as a depth.", without = { "by_hand" }, checkpoints = true })
@@ -54,6 +56,7 @@ local place, chain_file = chain.option(opt.augment)
 if not chain_file and place ~= "none" then
   sp.usage("--augment %s: maps have no augmentation of their own; name a chain, such as --augment chains/seg.lua", opt.augment)
 end
+augment_sheet.check(opt, chain_file, "such as --augment chains/seg.lua")
 backbone.check(opt, {
   only = { weights = "", variant = "", model = "unet", output_stride = 0, train_encoder = false }, no = { width = 8, levels = 3 },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
@@ -109,15 +112,24 @@ end
 
 local g <close> = sp.graph(opt)
 local model = { target = "map", size = size, read = known and backbone.reading_all(known) or nil }
-local function source(split, other)
+local function source(split, other, more)
   local scale = model.numbers or {}
-  return (other or g).reader(predict.reading(model, {
+  local t = predict.reading(model, {
     path = opt.data, target = "map", split = split, batch = other and 1 or opt.batch, mean = scale.mean, std = scale.std,
     default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
-  }))
+  })
+  for k, v in next, more or {} do t[k] = v end
+  return (other or g).reader(t)
 end
 model.numbers = scale_of(function(other) return source("train", other) end)
 numbers.plan(opt, model, function(other) return source("train", other) end, known)
+if augment_sheet.draw(opt, {
+  chain = chain_file and chain.read(chain_file, chain.seen({ shape = { 1, 3 }, dtype = "uint8" }, size, size * 7 // 8)),
+  open = function(other, more) return source("train", other, more) end,
+  add = function(other, image, mask, one)
+    return chain.read(chain_file, chain.seen(one.image, size, size * 7 // 8)):add(other, image, mask, { always = true }, twos.chained(opt, one))
+  end,
+}) then return end
 local data, val = source "train", source "val"
 if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (opt.batch * opt.shards)) end
 twos.plan(opt, model, data, not known or opt.train_encoder)

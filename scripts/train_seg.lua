@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too: a small U-Net, or a head behind a known backbone.
 local sp = require "spcore"
+local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
@@ -57,6 +58,7 @@ local opt = sp.args({
     "none", "FILE.lua: a chain of what is done to training images and masks, such as the shipped chains/seg.lua; cpu:FILE.lua: on "
       .. "the processor", value = "none|FILE.lua",
   },
+  show_augment = augment_sheet.option,
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   metrics = measure.option,
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
@@ -68,6 +70,7 @@ local place, chain_file = chain.option(opt.augment)
 if not chain_file and place ~= "none" then
   sp.usage("--augment %s: a segmentation has no augmentation of its own; name a chain, such as --augment chains/seg.lua", opt.augment)
 end
+augment_sheet.check(opt, chain_file, "such as --augment chains/seg.lua")
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
@@ -193,13 +196,22 @@ local function train(g)
   local built_in = opt.data == "shapes" or opt.data == "random"
   local samples = opt.samples == 0 and built_in and data_defaults.samples.mask or opt.samples
   local model = { size = size, read = known and backbone.reading_all(known) or nil }
-  local function source(split, other) -- in the other graph: of one sample a step
-    return (other or g).reader(predict.reading(model, {
+  local function source(split, other, more) -- in the other graph: of one sample a step, unless `more` says otherwise
+    local t = predict.reading(model, {
       path = opt.data, split = split, batch = other and 1 or batch, samples = samples, classes = opt.classes,
       default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
-    }))
+    })
+    for k, v in next, more or {} do t[k] = v end
+    return (other or g).reader(t)
   end
   numbers.plan(opt, model, function(other) return source("train", other) end, known)
+  if augment_sheet.draw(opt, {
+    chain = chain_file and chain.read(chain_file, chain.seen({ shape = { 1, 3 }, dtype = "uint8" }, size, size * 7 // 8)), masks = true,
+    open = function(other, more) return source("train", other, more) end,
+    add = function(other, image, mask, one)
+      return chain.read(chain_file, chain.seen(one.image, size, size * 7 // 8)):add(other, image, mask, { always = true }, twos.chained(opt, one))
+    end,
+  }) then return end
   local data, val = source "train", source "val"
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.class_names = data.class_names ~= "" and words.lines(data.class_names) or nil

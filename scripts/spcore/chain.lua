@@ -17,7 +17,7 @@ local library = { -- what a file may use beside stages
 }
 
 -- Of a stage: the port that says what was drawn, and how it is written under a picture.
-local tone = { port = "changes", caption = "{left|done} {.2}" }
+local tone = { port = "changes", caption = "{left!|done} {.2}" }
 local whole = { port = "changes", caption = "{left|done}" }
 local drawn = {
   batch_crop = { port = "boxes", caption = "crop: y {}, x {}" },
@@ -28,9 +28,9 @@ local drawn = {
   flip = { port = "flips", caption = "flip: {no|left-right}, {no|top-bottom}" },
   solarize = tone, posterize = tone, gamma = tone, sharpness = tone, gaussian_noise = tone, jpeg_noise = tone,
   invert = whole, autocontrast = whole, equalize = whole, grey = whole,
-  channel_drop = { port = "changes", caption = "{left|done}, bits {}" },
+  channel_drop = { port = "changes", caption = "{left!|done}, bits {}" },
 }
-local operations = "{as is|shear x|shear y|move x|move y|turn|light|colour|contrast|sharp|bits|solarize|stretch|equalize}"
+local operations = "{as is!|shear x|shear y|move x|move y|turn|light|colour|contrast|sharp|bits|solarize|stretch!|equalize!}"
 
 local places <const> = { "auto", "cpu", "gpu", "none" }
 

@@ -115,3 +115,25 @@ do -- a run that goes on with another text of the file
   t.eq(code, 0, err)
   t.match(err, "file 'other.lua'.*not as the checkpoint knows it")
 end
+
+do -- a sheet of what this run's own augmentation makes, in place of the training
+  local function sheet(line, n)
+    local out = run(line .. " --show-augment s.png --out not-there")
+    t.match(out, ("s.png: %d samples, 5 epochs; nothing is trained"):format(n))
+    t.match(t.read(here .. "/s.png"), "^\x89PNG")
+    t.eq((require "spcore.sys").kind(here .. "/not-there"), nil, "a run was made")
+    return t.read(here .. "/s.png")
+  end
+  local cls_sheet = sheet(cls, 6)
+  t.eq(sheet(cls, 6), cls_sheet)
+  t.ok(sheet(cls .. " --augment copy.lua --seed 2", 6) ~= cls_sheet)
+  t.ok(sheet(cls .. " --augment other.lua", 6) ~= cls_sheet)
+  sheet(seg .. " --augment chains/seg.lua", 6)
+  t.eq(select(2, t.spcore(here, seg .. "--show-augment s.png")), "", "what is printed")
+  local code, _, err = t.spcore(here, seg .. "--show-augment s.png")
+  t.eq(code, 2)
+  t.one_line(err, "this run has no augmentation; name one, such as %-%-augment chains/seg.lua")
+  code, _, err = t.spcore(here, cls .. "--show-augment s.jpg")
+  t.eq(code, 2)
+  t.one_line(err, "the name must end in .png")
+end

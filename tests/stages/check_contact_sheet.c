@@ -258,6 +258,8 @@ START_TEST(test_captions) {
   expect_caption("{no|yes}/{no|yes}", i, SP_I32, 2, 0, "no/yes");
   expect_caption("{a|b|c}{a|b|}", i, SP_I32, 2, 1, "c-1"); /* no word for -1 */
   expect_caption("{a|b} {|x}", f, SP_F32, 2, 1, "2 1e+30");
+  expect_caption("{no!|yes} {}.", i, SP_I32, 2, 0, "no.");
+  expect_caption("{no!|yes|c} {}.", i, SP_I32, 2, 1, "c -1.");
   expect_caption("{a||c}{+}", i, SP_I32, 2, 2, "7+2147483647");
   expect_caption("{}", big, SP_I64, 0, 0, "-9007199254740993");
   expect_caption("{}%s\n\\", u, SP_U8, 0, 0, "255%s\n\\");

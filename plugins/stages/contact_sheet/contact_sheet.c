@@ -397,7 +397,8 @@ static const sp_param contact_sheet_params[] = {
      .fields_size = sizeof(cs_text),
      .doc =
          "the words for each tensor of values, such as \"turned {.1} degrees\": {} is a number as it is, {.2} with two "
-         "digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0"},
+         "digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0; behind a word with a ! "
+                "the next {} is left out"},
     {.name = "names",
      .type = SP_PARAM_LIST,
      AT(names),

@@ -141,7 +141,8 @@ static void write_number(const field *f, double v, char *out, size_t cap) {
   } else snprintf(out, cap, f->sign ? "%+.6g" : "%.6g", v);
 }
 
-static void write_field(const field *f, const sp_tensor *t, int64_t i, char *out, size_t cap) {
+/* 1: a word that the next number says nothing of, as WORD! has it. */
+static int write_field(const field *f, const sp_tensor *t, int64_t i, char *out, size_t cap) {
   static const char usual[] = "-00.000000000";
   const char *word = "";
   int n;
@@ -149,15 +150,20 @@ static void write_field(const field *f, const sp_tensor *t, int64_t i, char *out
     if (f->words) n = longest_word(f, &word);
     else n = f->digits > 0 ? 4 + f->digits : 4, word = usual;
     snprintf(out, cap, "%.*s", n, word);
-    return;
+    return 0;
   }
   int real = t->spec.dtype == SP_F32 || t->spec.dtype == SP_F64;
   double v = !real                     ? (double)whole_at(t, i)
              : t->spec.dtype == SP_F32 ? ((const float *)t->data)[i]
                                        : ((const double *)t->data)[i];
-  if (f->words && (n = word_of(f, v, &word)) >= 0) snprintf(out, cap, "%.*s", n, word);
-  else if (!real && f->digits < 0) snprintf(out, cap, f->sign ? "%+" PRId64 : "%" PRId64, whole_at(t, i));
+  if (f->words && (n = word_of(f, v, &word)) >= 0) {
+    int alone = n && word[n - 1] == '!';
+    snprintf(out, cap, "%.*s", n - alone, word);
+    return alone;
+  }
+  if (!real && f->digits < 0) snprintf(out, cap, f->sign ? "%+" PRId64 : "%" PRId64, whole_at(t, i));
   else write_number(f, v, out, cap);
+  return 0;
 }
 
 void cs_write_caption(const char *text, const sp_tensor *t, int64_t n, char out[CS_WORDS]) {
@@ -171,8 +177,13 @@ void cs_write_caption(const char *text, const sp_tensor *t, int64_t n, char out[
     }
     text++;
     if (!take_field(&text, &f)) break; /* cs_check_caption has seen that it is one */
-    write_field(&f, t, i++, out, (size_t)(end - out) + 1);
+    int alone = write_field(&f, t, i++, out, (size_t)(end - out) + 1);
     out += strlen(out);
+    const char *next = alone ? strchr(text, '{') : NULL;
+    if (next && take_field(&(const char *){next + 1}, &f)) {
+      text = strchr(next, '}') + 1;
+      i++;
+    }
   }
   *out = 0;
 }
