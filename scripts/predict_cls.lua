@@ -4,6 +4,7 @@
 local sp = require "spcore"
 local predict = require "spcore.predict"
 local targets = require "spcore.targets"
+local twos = require "spcore.twos"
 
 local opt, model, weights = predict.args("train_cls.lua", {
   out = {
@@ -36,10 +37,10 @@ if not as_json and not opt.out:match "%.csv$" and require "spcore.sys".kind(opt.
   sp.usage("--out %s: NAME.csv or NAME.json is wanted (--out %s.csv)", opt.out, (opt.out:gsub("%.[^./]*$", ""):gsub("/+$", "")))
 end
 
-local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false)
+local images = predict.images(opt, opt.out:gsub("%.[^./]*$", "") .. ".bad.txt", false, model.fusion ~= nil)
 local g <close> = sp.graph(opt)
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
-local scores = predict.classify(g, data.image, model, weights)
+local scores = predict.classify(g, twos.images(data, model), model, weights)
 local port = scores.name:match "[^.]*$" -- what an answer calls them
 g:results { scores }
 
@@ -120,7 +121,12 @@ local done = predict.each(g, images, function(answer)
   if answer.error then return as_json and out:add { file = path, error = answer.error } end
   local scores_of = answer[port]
   local one = write[model.target or "class"](path, type(scores_of) == "table" and scores_of or { scores_of })
-  if as_json then out:add(one) else out:write(one) end
+  if as_json then
+    one.second = answer.request.second
+    out:add(one)
+  else
+    out:write(one)
+  end
 end)
 out:close()
 predict.finish(images, done, "%s: %s", opt.out, model.target or "classes")

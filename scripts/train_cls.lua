@@ -12,6 +12,7 @@ local predict = require "spcore.predict"
 local progress = require "spcore.progress"
 local first_weights = (require "spcore.checkpoint").first_weights
 local targets = require "spcore.targets"
+local twos = require "spcore.twos"
 local words = require "spcore.words"
 
 local opt = sp.args({
@@ -41,6 +42,8 @@ local opt = sp.args({
   width = { 8, "channels of the first layer", min = 1, max = 1024 },
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   encoder = { "", "weights that the encoder begins with", value = "FILE" },
+  fusion = twos.option,
+  separate_colours = twos.separate,
   grey = { false, "images have one channel, their brightness" },
   mean = numbers.options.mean,
   std = numbers.options.std,
@@ -91,6 +94,7 @@ local idle = { -- with --reference, and why
   eval_every = { 0, "has no validation" }, patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" },
   best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
+  fusion = { "auto", "has images of its own" }, separate_colours = { false, "has images of its own" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
@@ -164,29 +168,31 @@ end
 
 -- Bytes until the end, so that little is moved. Validation takes the middle of each image, where the chain begins with a window,
 -- and leaves the rest as it is.
-local function augmented(g, image, steps_of)
+local function augmented(g, image, steps_of, how)
   local cpu = on_cpu(g)
   local x = image
-  if steps_of then x = steps_of:add(g, x, nil, { on_cpu = cpu }) end
-  if x.shape[3] ~= size or x.shape[4] ~= size then x = g.resize { x, size = size, on_cpu = cpu }.images[1] end
-  return x, cpu
+  if steps_of then x = steps_of:add(g, x, nil, { on_cpu = cpu }, how) end
+  return twos.floats(x, function(one)
+    local fits = one.shape[3] == size and one.shape[4] == size
+    return fits and one or g.resize { one, size = size, on_cpu = cpu }.images[1]
+  end), cpu
 end
 
 -- Each gives the scores and fills in what settings.json says of the model.
-local function small(g, image, model, steps_of)
-  local x, cpu = augmented(g, image, steps_of)
-  local enc = g.encoder {
-    numbers.normalize(g, x, model, { mean = 0.5, std = 0.25 }, cpu), model = "unet", width = opt.width,
-    levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder),
-  }
-  local features = opt.dropout > 0 and g.dropout { enc.features, p = opt.dropout, maps = true } or enc.features
+local function small(g, image, model, steps_of, how)
+  local x, cpu = augmented(g, image, steps_of, how)
+  local features = twos.encode(g, twos.floats(x, function(one) return numbers.normalize(g, one, model, { mean = 0.5, std = 0.25 }, cpu) end), model,
+    function(one)
+      return g.encoder { one, model = "unet", width = opt.width, levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder) }
+    end)
+  if opt.dropout > 0 then features = g.dropout { features, p = opt.dropout, maps = true } end
   model.encoder = { model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
   return g.classifier { features, model = "pool", classes = model.classes }.logits
 end
 
-local function behind_backbone(g, image, model, steps_of)
+local function behind_backbone(g, image, model, steps_of, how)
   model.backbone = known
-  return backbone.classify(g, (augmented(g, image, steps_of)), model, {
+  return backbone.classify(g, (augmented(g, image, steps_of, how)), model, {
     encoder = { frozen = opt.probe, weights = first_weights(opt, opt.weights), cache = opt.cache }, head = {}, dropout = opt.dropout,
   })
 end
@@ -234,7 +240,10 @@ local function train(g)
   if steps_of then steps_of = chain.read(chain_file or "chains/cls.lua", chain.seen(data.image, seen.size, seen.crop)) end
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil
-  local logits = (known and behind_backbone or small)(g, data.image, model, steps_of)
+  twos.plan(opt, model, data, not opt.probe, nil, "take a frozen one, --backbone NAME --weights FILE --probe")
+  local how = twos.chained(opt, data)
+  how.stereo = how.stereo and model.target == "numbers" -- a class is that of the mirrored scene, too; a distance is not
+  local logits = (known and behind_backbone or small)(g, twos.images(data, model), model, steps_of, how)
   if not model.target then
     g.accuracy { logits, data.label, k = math.min(5, data.classes) }
     if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
@@ -251,7 +260,10 @@ local function train(g)
 
   local function shown(other, file)
     local one = source("val", other)
-    return { data = one, image = one.image, label = one.label, logits = predict.classify(other, one.image, model, file) }
+    return {
+      data = one, image = one.image, second = model.fusion and one.second, label = one.label,
+      logits = predict.classify(other, twos.images(one, model), model, file),
+    }
   end
   local run <close> = sp.run {
     graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,

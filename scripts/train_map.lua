@@ -132,7 +132,8 @@ if augment_sheet.draw(opt, {
 }) then return end
 local data, val = source "train", source "val"
 if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (opt.batch * opt.shards)) end
-twos.plan(opt, model, data, not known or opt.train_encoder)
+twos.plan(opt, model, data, not known or opt.train_encoder, nil,
+  not known and "take a frozen one, --backbone NAME --weights FILE" or nil)
 local image, map = twos.images(data, model), data.mask
 local steps_of = chain_file and chain.read(chain_file, chain.seen(data.image, size, size * 7 // 8)) or nil
 if steps_of then

@@ -159,13 +159,17 @@ function predict.classify(g, image, model, weights)
   if model.net then return rebuilt.make(g, image, model, weights) end
   local x = image
   if model.crop then -- as the validation does: the middle, at the size of training
-    x = g.batch_crop { x, size = model.crop }.images[1]
-    if model.crop ~= model.size then x = g.resize { x, size = model.size }.images[1] end
+    x = twos.floats(x, function(one)
+      local middle = g.batch_crop { one, size = model.crop }.images[1]
+      return model.crop ~= model.size and g.resize { middle, size = model.size }.images[1] or middle
+    end)
   end
   if model.backbone then return backbone.classify(g, x, model, { encoder = trained(weights), head = trained(weights) }) end
-  x = numbers.normalize(g, x, model, { mean = 0.5, std = 0.25 })
-  local enc = g.encoder(with(model.encoder, { x, frozen = true, weights = { weights, prefix = "" } }))
-  return g.classifier { enc.features, model = "pool", classes = model.classes, frozen = true, weights = { weights, prefix = "" } }.logits
+  x = twos.floats(x, function(one) return numbers.normalize(g, one, model, { mean = 0.5, std = 0.25 }) end)
+  local features = twos.encode(g, x, model, function(one)
+    return g.encoder(with(model.encoder, { one, frozen = true, weights = { weights, prefix = "" } }))
+  end)
+  return g.classifier { features, model = "pool", classes = model.classes, frozen = true, weights = { weights, prefix = "" } }.logits
 end
 
 -- ---- images ----

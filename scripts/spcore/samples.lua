@@ -64,6 +64,7 @@ local function put_masks(g, t, dir)
 end
 
 local function put_classes(g, t, dir)
+  if t.second then g.image_writer { image = fit(g, t.second), name = "second", dir = dir, images = "second-*.png" } end
   g.image_writer { image = fit(g, t.image), dir = dir, images = "input-*.png" }
   add_results(g, t, { t.logits, t.label })
 end

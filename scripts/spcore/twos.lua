@@ -19,8 +19,8 @@ twos.option = {
 twos.separate = { false, "with --augment, of two images a sample: each gets draws of its own of colours; they move alike in any case" }
 
 -- plan(opt, model, data, trained, what): says in `model` how the images of that reader are read; trained: the encoder is; what: an
--- encoder that reads one image only, or nil
-function twos.plan(opt, model, data, trained, what)
+-- encoder that reads one image only, or nil; frozen: how it is, in words, where leaving --train-encoder out does not do it
+function twos.plan(opt, model, data, trained, what, frozen)
   if data.images ~= 2 then
     if opt.fusion ~= "auto" then args.usage("--fusion %s: goes with two images a sample, and %s has one", opt.fusion, opt.data) end
     if opt.separate_colours then args.usage("--separate-colours: goes with two images a sample, and %s has one", opt.data) end
@@ -31,7 +31,7 @@ function twos.plan(opt, model, data, trained, what)
   end
   if opt.fusion == "siamese" and trained then
     args.usage("--fusion siamese: the two encoders would be trained apart; %s, or take --fusion early",
-      opt.train_encoder and "leave --train-encoder out" or "name a known network with its weights (--backbone resnet18 --weights FILE)")
+      frozen or "leave --train-encoder out")
   end
   if opt.fusion == "early" and what then
     args.usage("--fusion early: %s reads one image; train one (--train-encoder), or take --fusion siamese", what)
