@@ -166,16 +166,27 @@ local function reference(g)
   run:finish(began and ended > began and ("%.3f steps/s"):format(timed / (ended - began)) or nil)
 end
 
+local function resized(g, x, cpu)
+  return twos.floats(x, function(one)
+    local fits = one.shape[3] == size and one.shape[4] == size
+    return fits and one or g.resize { one, size = size, on_cpu = cpu }.images[1]
+  end)
+end
+
 -- Bytes until the end, so that little is moved. Validation takes the middle of each image, where the chain begins with a window,
 -- and leaves the rest as it is.
 local function augmented(g, image, steps_of, how)
   local cpu = on_cpu(g)
   local x = image
   if steps_of then x = steps_of:add(g, x, nil, { on_cpu = cpu }, how) end
-  return twos.floats(x, function(one)
-    local fits = one.shape[3] == size and one.shape[4] == size
-    return fits and one or g.resize { one, size = size, on_cpu = cpu }.images[1]
-  end), cpu
+  return resized(g, x, cpu), cpu
+end
+
+-- A class is that of the mirrored scene, too; a distance is not.
+local function chained(model, data)
+  local how = twos.chained(opt, data)
+  how.stereo = how.stereo and model.target == "numbers"
+  return how
 end
 
 -- Each gives the scores and fills in what settings.json says of the model.
@@ -231,9 +242,8 @@ local function train(g)
     chain = steps_of, classes = opt.target == "class", open = function(other, more) return source("train", other, nil, more) end,
     add = function(other, image, _, one)
       local list = chain.read(chain_file or "chains/cls.lua", chain.seen(one.image, seen.size, seen.crop))
-      local x, _, drew = list:add(other, image, nil, { always = true })
-      if x.shape[3] ~= size or x.shape[4] ~= size then x = other.resize { x, size = size }.images[1] end
-      return x, nil, drew
+      local x, _, drew = list:add(other, image, nil, { always = true }, chained(model, one))
+      return resized(other, x), nil, drew
     end,
   }) then return end
   local data, val = source "train", source "val"
@@ -241,9 +251,7 @@ local function train(g)
   if opt.epochs > 0 then steps = opt.epochs * math.max(1, data.length // (batch * opt.shards)) end -- a last short one is left out
   model.classes, model.class_names = data.classes, data.class_names ~= "" and words.lines(data.class_names) or nil
   twos.plan(opt, model, data, not opt.probe, nil, "take a frozen one, --backbone NAME --weights FILE --probe")
-  local how = twos.chained(opt, data)
-  how.stereo = how.stereo and model.target == "numbers" -- a class is that of the mirrored scene, too; a distance is not
-  local logits = (known and behind_backbone or small)(g, twos.images(data, model), model, steps_of, how)
+  local logits = (known and behind_backbone or small)(g, twos.images(data, model), model, steps_of, chained(model, data))
   if not model.target then
     g.accuracy { logits, data.label, k = math.min(5, data.classes) }
     if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step

@@ -23,7 +23,7 @@ twos.separate = { false, "with --augment, of two images a sample: each gets draw
 function twos.plan(opt, model, data, trained, what, frozen)
   if data.images ~= 2 then
     if opt.fusion ~= "auto" then args.usage("--fusion %s: goes with two images a sample, and %s has one", opt.fusion, opt.data) end
-    if opt.separate_colours then args.usage("--separate-colours: goes with two images a sample, and %s has one", opt.data) end
+    twos.chained(opt, data)
     return
   end
   if opt.separate_colours and opt.augment == "none" then
@@ -48,6 +48,9 @@ end
 
 -- How a chain is added behind the images of that source: parameters of chain.add.
 function twos.chained(opt, data)
+  if opt.separate_colours and data.images ~= 2 then
+    args.usage("--separate-colours: goes with two images a sample, and %s has one", opt.data)
+  end
   return { separate = opt.separate_colours, stereo = data.stereo == 1 and data.images == 2 }
 end
 

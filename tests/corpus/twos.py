@@ -495,6 +495,9 @@ def classes(c):
     train = "run train_cls.lua --data d.csv --size 16 --steps 2 --batch 4 --pictures 1 --columns file=before,second=after,label=label --target class"
     c.run(f"{train} --width 2 --levels 1 --separate-colours --out early", 0, "two images a sample, early fusion")
     c.run(f"{train} --backbone n.lua --weights n.safetensors --probe --augment none --out siamese", 0, "two images a sample, siamese fusion")
+    c.run(f"{train} --show-augment show.png --separate-colours", 0, "show.png: 5 samples")
+    assert Image.open(c.path("show.png")).width > 2 * 5 * 128  # two pictures in each of five columns
+    c.run("run train_cls.lua --steps 1 --show-augment x.png --separate-colours", 2, "shapes has one")
     c.cures(f"{train} --fusion siamese", "trained apart", ("--fusion early", "--fusion early"),
             ("--backbone NAME --weights FILE --probe", "--backbone n.lua --weights n.safetensors --probe --augment none"), status=2)
     c.run("run train_cls.lua --steps 1 --fusion early", 2, "shapes has one")
