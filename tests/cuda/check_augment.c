@@ -31,7 +31,7 @@ static const struct aug_case {
     {"perspective", "{ p = 1, mask_fill = 3 }"},
     {"perspective", "{ distortion = 1, mode = \"nearest\", fill = 100.5, always = true }"},
     {"erase", "{ p = 0.8, value = 9 }"},
-    {"erase", "{ size = { 9, 6 }, value = 100.5, masks = true, mask_fill = 3, same_on_batch = true }"},
+    {"erase", "{ size = { 9, 6 }, value = 100.5, erase_masks = true, mask_fill = 3, same_on_batch = true }"},
     {"erase", "{ p = 1, scale = 0.5, ratio = { 0.5, 2 }, value = 100, noise = 80, always = true }"},
     {"elastic", "{ sigma = 1, mask_fill = 3 }"},
     {"elastic", "{ sigma = { 2, 0.5 }, alpha = { 30, 300 }, mode = \"nearest\", p = 0.6 }"},

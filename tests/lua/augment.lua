@@ -63,3 +63,71 @@ for _, strategy in ipairs { "serialized", "pipelined" } do
 end
 assert(run { strategy = "serialized", seed = 4 } ~= plain, "another seed, the same losses")
 print(("same bits in %d runs"):format(compared))
+
+-- Images that say of each pixel where it was: what is cut out, bent and erased takes its mask along, pixel for pixel, and has nothing
+-- from beyond the cut.
+do
+  local t = require "check"
+  local dir <close> = t.folder()
+  local N <const>, H <const>, W <const> = 11, 24, 20
+  local FILL <const>, GONE <const> = "\250\251\252", "\240\241\242"
+  local FILL_MASK <const>, GONE_MASK <const> = 201, 202
+  local function label(y, x) return (y * 8 + x) % 200 end
+  local function npy(path, shape, bytes)
+    local head = ("{'descr': '|u1', 'fortran_order': False, 'shape': (%s), }"):format(shape)
+    head = head .. (" "):rep(117 - #head) .. "\n"
+    t.write(path, "\x93NUMPY\1\0" .. ("<I2"):pack(#head) .. head .. bytes)
+  end
+  local pixels, labels = {}, {}
+  for i = 0, N * H * W - 1 do
+    local y, x = i // W % H, i % W
+    pixels[#pixels + 1], labels[#labels + 1] = string.char(y, x, i // (H * W)), string.char(label(y, x))
+  end
+  npy(dir.path .. "/images.npy", ("%d, %d, %d, 3"):format(N, H, W), table.concat(pixels))
+  npy(dir.path .. "/masks.npy", ("%d, %d, %d"):format(N, H, W), table.concat(labels))
+
+  -- How many pixels elastic filled, and how many were erased.
+  local function check(h, w, device, at)
+    local g <close> = sp.graph { device = device, threads = 2, seed = at }
+    local data = g.reader { path = dir.path, size = { H, W }, batch = 4, classes = 200, val_fraction = 0.0, shuffle = false, split = "all" }
+    local cut = g.batch_crop { data.image, masks = data.mask, size = { h, w }, always = true }
+    local bent = g.elastic { cut.images, masks = cut.masks, alpha = 400, sigma = 2, mode = "nearest", fill = { 250, 251, 252 },
+      mask_fill = FILL_MASK, p = 0.8, always = true }
+    local gone = g.erase { bent.images, masks = bent.masks, size = { 3, 5 }, p = 0.8, value = { 240, 241, 242 }, erase_masks = true,
+      mask_fill = GONE_MASK, always = true }
+    g:results { gone.images[1], gone.masks[1], cut.boxes, gone.boxes, raw = true }
+    local filled, erased, sample = 0, 0, 0
+    for _, m in g:steps(g:epoch_steps()) do
+      local image, mask = m.images, m.masks
+      for i = 0, m.n - 1 do
+        local top, left = ("i4i4"):unpack(m["batch_crop.boxes"], 8 * i + 1)
+        local box = { ("i4i4i4i4"):unpack(m["erase.boxes"], 16 * i + 1) }
+        for y = 0, h - 1 do
+          for x = 0, w - 1 do
+            local function channel(c) return image:byte(((i * 3 + c) * h + y) * w + x + 1) end
+            local r, c, s, of = channel(0), channel(1), channel(2), mask:byte((i * h + y) * w + x + 1)
+            local what = ("%s, sample %d, y %d, x %d"):format(device, sample, y, x)
+            if y >= box[1] and y < box[1] + box[3] and x >= box[2] and x < box[2] + box[4] then
+              t.eq(string.char(r, c, s), GONE, what)
+              t.eq(of, GONE_MASK, what)
+              erased = erased + 1
+            elseif string.char(r, c, s) == FILL then
+              t.eq(of, FILL_MASK, what)
+              filled = filled + 1
+            else
+              t.eq(s, sample, what)
+              t.ok(r >= top and r < top + h and c >= left and c < left + w, what .. ": from beyond the cut")
+              t.eq(of, label(r, c), what)
+            end
+          end
+        end
+        sample = sample + 1
+      end
+    end
+    t.eq(sample, N)
+    t.ok(filled > 50 and erased > 50, ("elastic filled %d pixels, erase %d"):format(filled, erased))
+  end
+  check(12, 10, "cpu", 5)
+  check(H, W - 7, "mock", 6)
+  check(13, W, "cpu", 7)
+end

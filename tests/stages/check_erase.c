@@ -77,8 +77,8 @@ START_TEST(boxes_given) {
   for (int d = 0; d < 2; d++)
     for (int o = 0; o < 2; o++) {
       given(3, 20, 17, dtypes[d], orders[o], 0, "{ value = { 10, 20, 30 } }", each);
-      given(4, 9, 40, dtypes[d], orders[o], 1, "{ value = { 10, 20, 30, 40 }, masks = true, mask_fill = 77 }", each);
-      given(5, 9, 11, dtypes[d], orders[o], 1, "{ value = 9, masks = true, mask_fill = 77 }", same);
+      given(4, 9, 40, dtypes[d], orders[o], 1, "{ value = { 10, 20, 30, 40 }, erase_masks = true, mask_fill = 77 }", each);
+      given(5, 9, 11, dtypes[d], orders[o], 1, "{ value = 9, erase_masks = true, mask_fill = 77 }", same);
       given(1, 1, 1, dtypes[d], orders[o], 0, "{ value = 9 }", same);
       given(3, 1, 600, dtypes[d], orders[o], 0, "{ value = 9 }", same);
     }
@@ -127,7 +127,7 @@ START_TEST(noise) {
 END_TEST
 
 START_TEST(properties) {
-  kit_aligned("erase", "{ value = 9, masks = true, mask_fill = 9 }");
+  kit_aligned("erase", "{ value = 9, erase_masks = true, mask_fill = 9 }");
   kit_by_id("erase", "{ value = 3, p = 0.7 }");
   kit_by_id("erase", "{ size = { 5, 9 } }");
   kit_draw_modes("erase", "{ size = 3 }", 0);
@@ -225,7 +225,7 @@ START_TEST(refusals) {
              {"{ value = -1 }", "value is -1, but image 1 is of bytes: 0..255"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) kit_refuses("erase", bad[i].params, 1, 3, 8, 8, bad[i].words);
   aug_kit k;
-  kit_open(&k, "erase", "{ mask_fill = 256, masks = true }", 1, 3, 8, 8, SP_U8, 0, true);
+  kit_open(&k, "erase", "{ mask_fill = 256, erase_masks = true }", 1, 3, 8, 8, SP_U8, 0, true);
   kit_refused(&k, spt_plan(k.t, 1), "mask_fill is 256, but mask 1 is of bytes: 0..255");
   kit_close(&k);
   static const struct {

@@ -10,7 +10,7 @@ const sp_port erase_inputs[] = {
     {.name = NULL}};
 const sp_port erase_outputs[] = {
     AUG_PORT_IMAGES("the images without the rectangles, of the same shape, type and order"),
-    AUG_PORT_MASKS("the masks: as they were, or with `masks` erased likewise"),
+    AUG_PORT_MASKS("the masks: as they were, or with `erase_masks` erased likewise"),
     AUG_PORT_DRAWN("boxes", SP_I32, 2, "the rectangles, N x 4: top, left, height, width, in pixels; 0: nothing"),
     AUG_PORT_STATUS,
     {.name = NULL}};
@@ -60,7 +60,7 @@ const sp_param erase_param_table[] = {
      .min = 0,
      .max = 1e30,
      .doc = "standard deviation of normal noise that is added to `value`; bytes are rounded and cut off at 0 and 255"},
-    {.name = "masks",
+    {.name = "erase_masks", /* `masks` is the port */
      .type = SP_PARAM_BOOL,
      .offset = offsetof(erase_params, masks),
      .doc = "masks are erased likewise, with `mask_fill`; otherwise they stay as they are"},
