@@ -48,7 +48,11 @@ local opt = sp.args({
     value = "none|FILE.lua" },
   show_augment = augment_sheet.option,
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
-  metrics = measure.option,
+  metrics = {
+    "auto", "what validations are judged by: mae,rmse,bias,r2 and, of values above 0, silog,abs_rel,sq_rel,rmse_log,delta1,delta2,delta3;"
+      .. " none", default = "all of these", value = "LIST",
+  },
+  least = { 1e-3, "of silog, abs_rel and the like: a true value below does not count, a predicted one counts as this", min = 1e-6, max = 1e30 },
 }, { doc = "Trains a network that gives each pixel a number, such as a depth.", without = { "by_hand" }, checkpoints = true })
 
 if opt.data == "" then sp.usage "--data DIR is missing: a folder with images/ and depth/" end
@@ -74,6 +78,8 @@ if not known and size % halved ~= 0 then
 end
 opt.size, opt.lr = size, lr -- what settings.json tells
 
+local lowest -- value of the training part
+
 -- What the values of the training part are: { names =, mean =, std = }, by which both parts are standardised.
 local function scale_of(open)
   local g <close> = sp.graph(options.reading_of(opt, { device = "cpu" }))
@@ -87,6 +93,7 @@ local function scale_of(open)
     v[1], v[2], 100 * without / pixels)
   if not opt.standardize then mean, std = 0.0, 1.0 end
   if not (std > 0) then std = 1.0 end -- one value throughout
+  lowest = least
   return { names = { "value" }, mean = { tonumber(("%.6g"):format(mean)) }, std = { tonumber(("%.6g"):format(std)) } }
 end
 
@@ -141,7 +148,10 @@ if steps_of then
   steps_of:keeps(data.image, model.fusion and image[1] or image)
 end
 local values = (known and behind_backbone or small)(g, image, model)
-measure.add(g, opt, { kind = "numbers", logits = values, targets = map, classes = 1 })
+measure.add(g, opt, {
+  kind = "depth", logits = values, targets = map, classes = 1, scale = model.numbers.std[1], offset = model.numbers.mean[1],
+  least = opt.least, lowest = lowest,
+})
 g:train {
   g.mse { values, map, cost = opt.cost, ignore_nan = true },
   optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
@@ -156,4 +166,6 @@ local run <close> = sp.run {
 }
 for step, m in g:steps(run:rest()) do run:step(step, m) end
 local eval = run:evaluate(val)
+local left_out = eval and measure.depth_words(eval, opt.least)
+if left_out then progress.print("%s", left_out) end
 run:finish(targets.verdict(model, eval) or run:verdict(eval))

@@ -93,6 +93,11 @@ function sp.figures.calibration(reliability) end
 ---@return { mae: number, rmse: number, bias: number, r2: number, not_finite: integer, columns: table[] }
 function sp.figures.deviation(deviations) end
 
+---@param depths integer[][][] of stage 'depth_error'
+---@return { abs_rel: number, sq_rel: number, rmse_log: number, silog: number, delta1: number, delta2: number, delta3: number,
+---  n: integer, not_finite: integer, low_targets: integer, low_inputs: integer }
+function sp.figures.depth_error(depths) end
+
 ---@param boundaries integer[][] of stage 'boundary'
 ---@return { f1: number, classes: { precision: number, recall: number, f1: number, there: boolean }[] }
 function sp.figures.boundary(boundaries) end

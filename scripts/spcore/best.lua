@@ -44,7 +44,7 @@ local function usual(g)
   if hits then names[1] = "accuracy" elseif pairs_counted then names[1], names[2] = "iou", "dice" end
   local scores = #stages_with(g, "scores") == 1
   if hits and pairs_counted or scores and not pairs_counted then table.move({ "f1", "precision", "recall" }, 1, 3, #names + 1, names) end
-  for _, output in ipairs { "scores", "reliability", "boundaries", "deviations" } do
+  for _, output in ipairs { "scores", "reliability", "boundaries", "deviations", "depths" } do
     local list = #stages_with(g, output) == 1 and measure.figures_of[output] or {}
     table.move(list, 1, #list, #names + 1, names)
   end

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- Figures from what the stages confusion, score_histogram, calibration, deviation and boundary count. The counts of
+-- Figures from what the stages confusion, score_histogram, calibration, deviation, depth_error and boundary count. The counts of
 -- batches, shards and ranks are added before, so a figure is one of all samples, not a mean of means.
 local core = require "spcore.core"
 
@@ -197,6 +197,28 @@ function figures.deviation(deviations)
   local nan = lost > 0 and 0 / 0 or 0.0
   return { mae = absolute / n + nan, rmse = math.sqrt(square / n) + nan, bias = plain / n + nan,
     r2 = mean(columns, "r2") + nan, columns = columns, not_finite = lost }
+end
+
+-- depths[column] = { { summed, not finite, low targets, low inputs, within 1.25, 1.25^2, 1.25^3 }, |x - y| / y, (x - y)^2 / y, g,
+-- g^2 }, as stage `depth_error` gives: sums over x = input, y = target and g = log x - log y -> of all columns { n =, not_finite =,
+-- low_targets =, low_inputs =, abs_rel =, sq_rel =, rmse_log =, silog =, delta1 =, delta2 =, delta3 = }. silog is that of KITTI: 100
+-- times the deviation of g.
+function figures.depth_error(depths)
+  if type(depths) ~= "table" or type(depths[1]) ~= "table" or #depths[1] ~= 5 or type(depths[1][1]) ~= "table" then
+    core.fail "figures.depth_error: a table of sums is wanted, as stage 'depth_error' gives"
+  end
+  local counts, sums = { 0, 0, 0, 0, 0, 0, 0 }, { 0.0, 0.0, 0.0, 0.0 }
+  for _, c in ipairs(depths) do
+    for i in ipairs(counts) do counts[i] = counts[i] + c[1][i] end
+    for i in ipairs(sums) do sums[i] = sums[i] + number(c[i + 1]) end
+  end
+  local n, nan = counts[1], counts[2] > 0 and 0 / 0 or 0.0
+  local log, log_square = sums[3] / n, sums[4] / n
+  return {
+    n = n, not_finite = counts[2], low_targets = counts[3], low_inputs = counts[4], abs_rel = sums[1] / n + nan, sq_rel = sums[2] / n + nan,
+    rmse_log = math.sqrt(log_square) + nan, silog = 100 * math.sqrt(math.max(log_square - log * log, 0 * log)) + nan,
+    delta1 = counts[5] / n + nan, delta2 = counts[6] / n + nan, delta3 = counts[7] / n + nan,
+  }
 end
 
 -- ---- boundaries ----

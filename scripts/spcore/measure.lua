@@ -23,10 +23,12 @@ local kinds <const> = {
   mask = { dice = "confusion", f1 = "confusion", precision = "confusion", recall = "confusion", auroc = "score_histogram",
     map = "score_histogram", ece = "calibration", mce = "calibration", boundary_f1 = "boundary" },
   numbers = { mae = "deviation", rmse = "deviation", bias = "deviation", r2 = "deviation" },
+  depth = { mae = "deviation", rmse = "deviation", bias = "deviation", r2 = "deviation", silog = "depth_error", abs_rel = "depth_error",
+    sq_rel = "depth_error", rmse_log = "depth_error", delta1 = "depth_error", delta2 = "depth_error", delta3 = "depth_error" },
 }
 local usual <const> = {
   class = "f1,precision,recall,auroc,map,ece,mce", labels = "f1,precision,recall,auroc,map,ece,mce", mask = "dice",
-  numbers = "mae,rmse,bias,r2",
+  numbers = "mae,rmse,bias,r2", depth = "mae,rmse,bias,r2,silog,abs_rel,sq_rel,rmse_log,delta1,delta2,delta3",
 }
 local most_classes <const> = 1000 -- that have a histogram each
 local most_pairs <const> = 100
@@ -72,8 +74,20 @@ local function too_many(g, wanted, stage, classes, most, usually)
   wanted[stage] = nil
 end
 
--- add(g, opt, { kind = "class", "labels", "numbers" or "mask", logits =, targets =, classes =, ignore_index = }): the stages for
--- opt.metrics, which evaluations alone run. Whether a confusion matrix is there is up to the script.
+-- What divides by the truth and takes its logarithm is for values above 0: `least` is how small one may be, `lowest` how small one
+-- of the training is.
+local function add_depth_error(g, opt, t)
+  if t.lowest < t.least and opt.metrics == "auto" and not kinds.depth[opt.best_by] then
+    g:notice("validations have no AbsRel, SILog and the like: the maps have values down to %.6g; --metrics mae,rmse,abs_rel,silog "
+      .. "counts them where the truth is %.6g (--least) or more", t.lowest, t.least)
+    return
+  end
+  g.depth_error { t.logits, t.targets, least = t.least, scale = t.scale, offset = t.offset, eval_only = true }
+end
+
+-- add(g, opt, { kind = "class", "labels", "numbers", "depth" or "mask", logits =, targets =, classes =, ignore_index =, of depth scale =
+-- and offset = (they give inputs and targets the units of the data), least = and lowest = }): the stages for opt.metrics, which
+-- evaluations alone run. Whether a confusion matrix is there is up to the script.
 function measure.add(g, opt, t)
   local wanted, names = {}, chosen(opt.metrics, t.kind)
   names[#names + 1] = asked_to_be_best(opt.best_by, t.kind)
@@ -88,6 +102,7 @@ function measure.add(g, opt, t)
   if wanted.calibration then g.calibration { t.logits, t.targets, ignore_index = ignore, eval_only = true } end
   if wanted.boundary then g.boundary { t.logits, t.targets, ignore_index = ignore, eval_only = true } end
   if wanted.deviation then g.deviation { t.logits, t.targets, eval_only = true } end
+  if wanted.depth_error then add_depth_error(g, opt, t) end
 end
 
 -- ---- figures of an evaluation ----
@@ -98,10 +113,10 @@ function measure.has_hits(m)
 end
 
 -- Tables of counts that a step's line of metrics.jsonl leaves out, where a script has them in its steps.
-measure.counts = { scores = true, deviations = true, reliability = true, boundaries = true }
+measure.counts = { scores = true, deviations = true, depths = true, reliability = true, boundaries = true }
 
 -- Counts that a validation has no room for there, either; what report and summary show of them is in class_scores and columns.
-measure.tables = { scores = true, deviations = true }
+measure.tables = { scores = true, deviations = true, depths = true }
 
 local function rates_into(eval, macro)
   eval.f1, eval.precision, eval.recall = macro.f1, macro.precision, macro.recall
@@ -154,6 +169,11 @@ function measure.judge(eval, std)
     eval.mae, eval.rmse, eval.bias, eval.r2, eval.columns = f.mae, f.rmse, f.bias, f.r2, f.columns
     eval.standardized = f.standardized
   end
+  if type(eval.depths) == "table" then
+    local f = figures.depth_error(eval.depths)
+    for _, name in ipairs(measure.figures_of.depths) do eval[name] = f[name] end
+    eval.depth_counts = { n = f.n, not_finite = f.not_finite, low_targets = f.low_targets, low_inputs = f.low_inputs }
+  end
   for k, v in pairs(own) do
     if k ~= "accuracy" and k ~= "iou" then eval[k] = v end
   end
@@ -163,6 +183,7 @@ end
 measure.figures_of = {
   scores = { "auroc", "map" }, reliability = { "ece", "mce" },
   boundaries = { "boundary_f1" }, deviations = { "mae", "rmse", "bias", "r2" },
+  depths = { "silog", "abs_rel", "sq_rel", "rmse_log", "delta1", "delta2", "delta3" },
 }
 
 -- A copy of an evaluation, for a file, without the large tables.
@@ -179,6 +200,8 @@ local told <const> = {
   { "accuracy", "accuracy" }, { "iou", "mean IoU" }, { "dice", "Dice" }, { "boundary_f1", "boundary F1" }, { "f1", "F1" },
   { "precision", "precision" }, { "recall", "recall" }, { "auroc", "AUROC" }, { "map", "mAP" }, { "ece", "ECE" }, { "mce", "MCE" },
   { "mae", "MAE" }, { "rmse", "RMSE" }, { "bias", "bias" }, { "r2", "R2" },
+  { "silog", "SILog" }, { "abs_rel", "AbsRel" }, { "sq_rel", "SqRel" }, { "rmse_log", "RMSE log" }, { "delta1", "delta < 1.25" },
+  { "delta2", "delta < 1.25^2" }, { "delta3", "delta < 1.25^3" },
 }
 
 -- "F1 0.9123, precision 0.9000 ..." of an evaluation; nil: there are none beside `but`.
@@ -202,11 +225,11 @@ function measure.other(eval)
 end
 
 -- 1 where more of a metric is better, -1 where less is, 0 where neither is.
-local least <const> = { ece = -1, mce = -1, mae = -1, rmse = -1, bias = 0 }
+local least <const> = { ece = -1, mce = -1, mae = -1, rmse = -1, bias = 0, silog = -1, abs_rel = -1, sq_rel = -1, rmse_log = -1 }
 function measure.sign(name) return least[name] or name:find "loss$" and -1 or 1 end
 
 -- Whether a figure is a share of something: from 0 to 1.
-local numbers <const> = { mae = true, rmse = true, bias = true, r2 = true }
+local numbers <const> = { mae = true, rmse = true, bias = true, r2 = true, silog = true, abs_rel = true, sq_rel = true, rmse_log = true }
 function measure.is_share(name) return measure.name(name) ~= nil and not numbers[name] end
 
 -- The name for people; nil: there is no such figure.
@@ -214,6 +237,15 @@ function measure.name(name)
   for _, t in ipairs(told) do
     if t[1] == name then return t[2] end
   end
+end
+
+-- What the figures of depths leave out or change, in a line; nil: nothing.
+function measure.depth_words(eval, least)
+  local c = type(eval.depth_counts) == "table" and eval.depth_counts or { low_targets = 0, low_inputs = 0 }
+  local parts = {}
+  if c.low_targets > 0 then parts[1] = ("%d pixels whose truth is below the least value, %.6g, do not count"):format(c.low_targets, least) end
+  if c.low_inputs > 0 then parts[#parts + 1] = ("%d of %d predictions below %.6g count as %.6g"):format(c.low_inputs, c.n, least, least) end
+  return parts[1] and "AbsRel, SILog and the like: " .. table.concat(parts, "; ")
 end
 
 -- "validation mean IoU 0.8123": what a run is judged by, in a word; nil: no stage has counted anything.

@@ -177,7 +177,8 @@ options.resuming = {
   best_by = { "auto", "the metric of validations that chooses best.safetensors: accuracy, iou, f1, loss ...",
     value = "METRIC",
     more = "The metric of validations that chooses _best.safetensors_: *auto* (*iou*, else *accuracy*, else *map*, "
-      .. "else the least *loss*), or another metric of the validations. The least is best of *ece*, *mce*, *mae*, *rmse* and where "
+      .. "else the least *loss*), or another metric of the validations. The least is best of *ece*, *mce*, *mae*, *rmse*, "
+      .. "*silog*, *abs_rel*, *sq_rel*, *rmse_log* and where "
       .. "the name ends in *loss*, the one nearest to 0 of *bias*." },
   patience = { 0, "end after N validations without an improvement by --best-by", default = "never", min = 0,
     more = "End the run, as one that is complete, after N validations of which none improved on the best one by "

@@ -4,6 +4,7 @@
 local core = require "spcore.core"
 local data_target = require "spcore.data_target"
 local graph = require "spcore.graph"
+local measure = require "spcore.measure"
 local options = require "spcore.options"
 local progress = require "spcore.progress"
 local words = require "spcore.words"
@@ -63,11 +64,16 @@ end
 -- "validation age MAE 1.5, RMSE 2" of what an evaluation of labels or numbers gave, where `measure` says less; nil: it does not.
 function targets.verdict(model, eval)
   if not eval or not model.target then return end
-  if type(eval.columns) ~= "table" then return not eval.scores and ("validation loss %.4f"):format(eval.loss) or nil end
+  local depth = eval.depth_counts and measure.words({ silog = eval.silog, abs_rel = eval.abs_rel, delta1 = eval.delta1 })
+  if type(eval.columns) ~= "table" then
+    if depth then return "validation " .. depth end
+    return not eval.scores and ("validation loss %.4f"):format(eval.loss) or nil
+  end
   local out = {}
   for i, c in ipairs(eval.columns) do
     out[i] = ("%s MAE %.6g, RMSE %.6g"):format(model.numbers.names[i], c.mae, c.rmse)
   end
+  out[#out + 1] = depth
   return "validation " .. table.concat(out, "; ")
 end
 

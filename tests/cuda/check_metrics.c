@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_metrics.c - what score_histogram, calibration, deviation and boundary count on the device: the bits of the cpu,
+ * check_metrics.c - what score_histogram, calibration, deviation, depth_error and boundary count on the device: the bits of the cpu,
  * in any batch, captured and replayed, and the same failures. */
 #include <math.h>
 #include <stdio.h>
@@ -36,6 +36,8 @@ static const struct {
              {"deviation", "a list", NULL, 1, {700}, FLOATS},
              {"deviation", "columns", NULL, 2, {300, 5}, FLOATS},
              {"deviation", "maps", NULL, 4, {3, 2, 23, 29}, FLOATS},
+             {"depth_error", "a list", "{ least = 0.5 }", 1, {700}, FLOATS},
+             {"depth_error", "maps", "{ least = 0.1, scale = 2.5, offset = 6.3 }", 4, {3, 2, 23, 29}, FLOATS},
              {"boundary", "one pixel", NULL, 4, {1, 2, 1, 1}, I64},
              {"boundary", "masks", NULL, 4, {2, 3, 21, 27}, I32},
              {"boundary", "far", "{ tolerance = 4, ignore_index = 255 }", 4, {3, 5, 12, 15}, U8},

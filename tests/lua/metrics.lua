@@ -25,13 +25,14 @@ g.score_histogram { logits, data.mask, bins = 64, ignore_index = 255, eval_only 
 g.calibration { logits, data.mask, ignore_index = 255, eval_only = true }
 g.boundary { logits, data.mask, ignore_index = 255, eval_only = true }
 g.deviation { map "one", map "two", eval_only = true }
+g.depth_error { map "far", map "near", offset = 1.0, least = 0.5, eval_only = true }
 g:train { g.cross_entropy { logits, data.mask }, optimizer = g.sgd { lr = 0.0 } }
 local steps
 for _, m in g:steps(1) do steps = m end
-for _, name in ipairs { "scores", "reliability", "boundaries", "deviations" } do assert(steps[name] == nil, name) end
+for _, name in ipairs { "scores", "reliability", "boundaries", "deviations", "depths" } do assert(steps[name] == nil, name) end
 local m = g:evaluate { data = val }
 assert(m.n == val.length)
-sp.write_file(opt.to, sp.json.encode { m.scores, m.reliability, m.boundaries, m.deviations })
+sp.write_file(opt.to, sp.json.encode { m.scores, m.reliability, m.boundaries, m.deviations, m.depths })
 ]])
 local first
 for i, way in ipairs { "--threads 2", "--threads 1 --batch 5", "--threads 1 --strategy pipelined --batch 3",
@@ -49,6 +50,9 @@ local sum = 0
 for _, b in ipairs(counts[2]) do sum = sum + b[1] end
 t.eq(sum, 28 * 16 * 16, "each pixel of the validation is one prediction")
 t.eq(counts[4][1][1][1], 28 * 16 * 16)
+local c = counts[5][1][1]
+t.eq(c[1] + c[3], 28 * 16 * 16)
+t.ok(c[4] > 0 and c[5] > 0 and c[5] < c[6] and c[6] < c[7] and c[7] <= c[1], table.concat(c, " "))
 
 -- stages of evaluations: what reads one has to be such a stage, and what trains none
 local function graph(f)
@@ -130,8 +134,17 @@ t.eq(d.bias, -2.0 ^ -24)
 d = f.deviation { column(1, { nil, { [14] = -(1 << 40), [15] = 1 << 16, [13] = 1 } }) }
 t.eq(d.bias, 2.0 ^ -24)
 t.eq(f.deviation { column(0, {}) }.mae, 0 / 0)
+local logs = column(4, { { [14] = 2 }, { [14] = 1 }, { [14] = 8 }, { [14] = 20 } })
+logs[1], logs[6] = { 4, 0, 3, 2, 1, 2, 3 }, nil
+d = f.depth_error { logs }
+for name, want in pairs { n = 4, low_targets = 3, low_inputs = 2, abs_rel = 0.5, sq_rel = 0.25, rmse_log = math.sqrt(5), silog = 100.0,
+  delta1 = 0.25, delta2 = 0.5, delta3 = 0.75 } do
+  t.eq(d[name], want, name)
+end
+logs[1][2] = 1
+t.eq(f.depth_error { logs }.delta1, 0 / 0)
 for name, words in pairs { confusion = "a square matrix", scores = "a histogram", calibration = "a table of bins",
-  deviation = "a table of sums", boundary = "a table of counts" } do
+  deviation = "a table of sums", depth_error = "a table of sums", boundary = "a table of counts" } do
   for _, odd in ipairs { 5, {}, { 1 }, { { 1 } , { 2 } }, { { "a" } } } do
     t.raises("figures." .. name .. ": " .. words, f[name], odd)
   end

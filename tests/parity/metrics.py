@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What confusion, score_histogram, calibration, deviation and boundary count, and the figures of it, beside NumPy in double; beside
+"""What confusion, score_histogram, calibration, deviation, depth_error and boundary count, and the figures of it, beside NumPy in double; beside
 torchmetrics and scikit-learn where they are installed."""
 import json
 import math
@@ -328,6 +328,49 @@ lost = Stage("deviation", {}, [np.array([[1.0], [np.nan], [np.inf]], np.float32)
 k = figures("deviation", lost.forward()["deviations"])
 check(k, ("mae",), "an input that is no number: no MAE", math.nan)
 check(k, ("not_finite",), "an input that is no number is counted", 2)
+
+
+# ---- depths: Eigen et al. 2014, and KITTI's SILog, in NumPy's double ----
+for name, shape, least, scale, offset in (("metres", (3, 1, 37, 41), 1e-3, 1.0, 0.0), ("standardised", (2, 1, 23, 29), 1e-3, 4.5, 12.0),
+                                          ("two columns", (300, 2), 0.5, 1.0, 0.0), ("millimetres", (2, 1, 40, 40), 1.0, 1.0, 0.0),
+                                          ("small ones", (900,), 1e-6, 1.0, 0.0), ("large ones", (900,), 1e-3, 1e25, 0.0)):
+    y = rng.lognormal({"millimetres": 8, "small ones": -9}.get(name, 2), 1.0, shape)
+    x = y * rng.lognormal(0.05, 0.3, shape)
+    x.flat[::17] = -x.flat[::17]                        # predictions that no depth is
+    y.flat[::13], y.flat[5::19] = np.nan, 0.0           # no value; values below `least`
+    x, y = (np.where(np.isnan(v), v, (v - offset) / (scale if scale < 1e9 else 1.0)).astype(np.float32) for v in (x, y))
+    params = {"least": least, "scale": scale, "offset": offset}
+    orders = (ROW_MAJOR, CHANNELS_LAST) if len(shape) == 4 else (ROW_MAJOR,)
+    got = [Stage("depth_error", params, [x, y], order=a, threads=t).forward()["depths"] for a in orders for t in (1, 2)]
+    r.true(f"depths, {name}: the same by any team, in any order of memory", all(np.array_equal(got[0], g) for g in got))
+    shuffled = rng.permutation(shape[0])
+    r.same(f"depths, {name}: the same in any order", got[0], Stage("depth_error", params, [x[shuffled], y[shuffled]]).forward()["depths"])
+    u, v = x.astype(np.float64) * scale + offset, y.astype(np.float64) * scale + offset
+    known, low = v >= least, v < least
+    u, v = np.maximum(u[known], least), v[known]
+    gap, d, ratio = np.log(u) - np.log(v), u - v, np.maximum(u / v, v / u)
+    k = figures("depth_error", got[0])
+    check(k, ("n",), f"depths, {name}: counted", known.sum(), 0)
+    check(k, ("low_targets",), f"depths, {name}: truth below least", low.sum(), 0)
+    check(k, ("low_inputs",), f"depths, {name}: predictions below least", (x.astype(np.float64)[known] * scale + offset < least).sum(), 0)
+    sq = np.mean(d * d / v)
+    for key, want, tol in (("abs_rel", np.mean(np.abs(d) / v), 1e-6), ("sq_rel", sq, 1e-6 * max(1, sq)), ("rmse_log", math.sqrt(np.mean(gap ** 2)), 1e-6),
+                           ("silog", 100 * math.sqrt(np.mean(gap ** 2) - np.mean(gap) ** 2), 1e-6), ("delta1", np.mean(ratio < 1.25), 1e-12),
+                           ("delta2", np.mean(ratio < 1.25 ** 2), 1e-12), ("delta3", np.mean(ratio < 1.25 ** 3), 1e-12)):
+        check(k, (key,), f"depths, {name}: {key}", want, tol)
+    table = got[0].reshape(-1, 5, 24)
+    sums = [float(sum(limbs(c[row]) for c in table)) for row in (3, 4)]
+    r.true(f"depths, {name}: logarithms as NumPy's", np.isclose(sums[0], math.fsum(gap), rtol=1e-13, atol=1e-13 * len(gap))
+           and np.isclose(sums[1], math.fsum(gap * gap), rtol=1e-13))
+bounds = np.array([1.25, 1.5625, 1.953125, 1.0], np.float32)  # exact ratios are outside of their bound
+k = figures("depth_error", Stage("depth_error", {}, [bounds, np.ones(4, np.float32)]).forward()["depths"])
+for key, want in ("delta1", 0.25), ("delta2", 0.5), ("delta3", 0.75):
+    check(k, (key,), f"depths: a ratio that is a bound, {key}", want, 0)
+odd = Stage("depth_error", {}, [np.array([np.nan, np.inf, 2, 1, 1e38], np.float32), np.array([1, 1, np.inf, 1, 1], np.float32)]).forward()["depths"]
+k = figures("depth_error", odd)
+check(k, ("not_finite",), "depths: what is not finite is counted", 4, 0)
+check(k, ("abs_rel",), "depths: and there is no AbsRel", math.nan)
+r.fails("depths: shape", "input and target have different shapes", lambda: Stage("depth_error", {}, [bounds, bounds[:2]]))
 
 
 # ---- boundaries ----

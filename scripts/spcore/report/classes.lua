@@ -82,6 +82,12 @@ function classes.columns(run)
   return out
 end
 
+-- { n =, low_targets =, low_inputs =, and figures by name } of depths; nil: there are none.
+function classes.depths(run)
+  local eval = run.evaluation
+  return eval and type(eval.depth_counts) == "table" and eval.depth_counts
+end
+
 -- { ece =, mce =, bins = { { samples =, accuracy =, confidence = }, ... } } of the last validation; nil: nothing has counted it.
 function classes.reliability(run)
   local bins = run.evaluation and run.evaluation.reliability
