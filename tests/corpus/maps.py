@@ -195,5 +195,14 @@ def trained(c):
     c.run(small + " --data d --metrics silogs", 2, says=["no such metric", "silog"])
 
 
+@case
+def predicted(c):
+    "what predict_map.lua lacks for PNG of 16 bits is said"
+    fill(c, [npy(a) for a in HEIGHTS], "npy")
+    c.run("run train_map.lua --data d --size 8 --levels 1 --width 1 --batch 2 --steps 1 --threads 1 --quiet --device cpu --metrics none --out r", 0)
+    c.cures("run predict_map.lua --weights r --device cpu --format png16 d/train/images", "multiples of what", "--scale 1/256", "--scale 0.001", status=2)
+    c.cures("run predict_map.lua --weights r --device cpu --scale 2 d/train/images", "goes with --format png16", "--format png16", status=2)
+
+
 if __name__ == "__main__":
     main()

@@ -46,7 +46,59 @@ t.eq(doc.images[1].height, 32)
 t.ok(doc.images[1].least > -2 and doc.images[1].largest < 5, "in the units of the data")
 local npy = t.read(path("p/" .. doc.images[1].map))
 t.ok((npy):find("'<f4'", 1, true), "'<f4'")
-t.eq(#npy, 128 + 4 * 32 * 32)
+t.eq(#npy, 256 + 4 * 32 * 32)
 t.ok((run("run predict_seg.lua --weights whole --out q set/images/00000.png", 2)):find("spcore run predict_map.lua --weights whole predicts it", 1, true), "spcore run predict_map.lua --weights whole predicts it")
 t.ok((run("run predict_map.lua --weights whole --out r --size network --device cpu set/images/00000.png")):find("maps of 1 image", 1, true), "maps of 1 image")
+
+-- As PNG of 16 bits: what a reader makes of it is the value, within half a step; what does not fit is counted.
+local function map_of(folder, ending) return path(folder .. "/maps/00000." .. ending) end
+run "run predict_map.lua --weights whole --out r --size network --device cpu set/images/00000.png --format npy"
+out = run "run predict_map.lua --weights whole --out s --format png16 --scale 1/4096 --device cpu set/images/00000.png"
+t.ok(out:find("a PNG's number times 0.000244140625 is the value, and 0 where there is none", 1, true), out)
+doc = sp.json.read(path "s/predictions.json").images[1]
+t.eq(doc.scale, 1 / 4096)
+os.execute(("cd '%s' && mkdir -p back/images back/depth && cp set/images/00000.png back/images && cp s/maps/00000.png back/depth"):format(dir.path))
+local function values(file, scale)
+  local text = t.read(file)
+  local v = {}
+  for i = 1, 32 * 32 do v[i] = ("<f"):unpack(text, #text - 4 * 32 * 32 + 4 * i - 3) end
+  return v
+end
+local g <close> = sp.graph { device = "cpu" }
+local back = g.reader { path = path "back", target = "map", size = 32, batch = 1, split = "all", map_scale = "1/4096", map_nodata = "0" }
+g:results { back.mask, raw = true }
+local true_values, off, worst = values(path "p/maps/00000.npy"), 0, 0
+for _, m in g:steps(1) do
+  for i, v in ipairs(true_values) do
+    local got = ("<f"):unpack(m.mask, 4 * i - 3)
+    if v < 0.5 / 4096 or v > 65535.5 / 4096 then off = off + 1 else worst = math.max(worst, math.abs(got - v)) end
+  end
+end
+t.ok(worst <= 0.5 / 4096 + 1e-6, "half a step: " .. worst)
+t.ok(worst > 0.05 / 4096, "the steps are seen")
+t.eq(doc.clipped, off)
+out = run "run predict_map.lua --weights whole --out u --format png16 --scale 1/65536 --device cpu set/images/00000.png"
+doc = sp.json.read(path "u/predictions.json").images[1]
+t.ok(doc.clipped > 0 and out:find(("%d of 1024 values do not fit: from 1.52588e-05 to 0.999985 they are kept"):format(doc.clipped), 1, true), out)
+out = run "run predict_map.lua --weights whole --out v --format png16 --device cpu set/images/00000.png"
+t.ok(out:find("a PNG's number times 0.5 is the value", 1, true), "the run's --map-scale: " .. out)
+for more, words in pairs { ["--scale 2"] = "goes with --format png16", ["--format png16 --scale 1/0"] = "a number above 0 is wanted",
+  ["--format png16 --scale x"] = "a number above 0 is wanted" } do
+  out = run("run predict_map.lua --weights whole --out w --device cpu set/images/00000.png " .. more, 2)
+  t.ok(out:find(words, 1, true), out)
+end
+
+-- Stopped and resumed: the bits of the run that went through.
+local long = small .. "--steps 160 --eval-every 80 "
+run(long .. "--out through")
+t.eq(t.interrupted(dir.path, (long:gsub("%-%-quiet", "")) .. "--checkpoint-every 2 --out part", "checkpoint-2", "part/*.safetensors .out"), 130)
+run "run train_map.lua --resume part"
+t.ok(weights "part" == weights "through", "resumed")
+
+-- From shards: KEY.png beside KEY.depth.npy.
+os.execute(("cd '%s' && mkdir flat && for i in set/depth/*.npy; do k=$(basename $i .npy); cp $i flat/$k.depth.npy; cp set/images/$k.png flat; done; "
+  .. "(cd flat && tar cf ../flat.tar *)"):format(dir.path))
+out = run((small:gsub("--data set", "--data flat.tar")) .. "--steps 8 --eval-every 4 --out tar")
+t.ok(out:find("value MAE ", 1, true), out)
+
 run "export one --torch net"

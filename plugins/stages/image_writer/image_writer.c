@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * image_writer.c - the stage `image_writer`: images, label masks or the best of scores, both in one picture, probabilities,
- * as JPEG, PNG and .npy files; with one label an image they go to folders of their classes. */
+ * numbers, as JPEG, PNG and .npy files; with one label an image they go to folders of their classes. */
 #include "image_writer.h"
 
 #include <errno.h>
@@ -104,6 +104,7 @@ static void image_writer_destroy(void *arg) {
     im_buf_free(&w->numbers);
     im_buf_free(&w->scratch);
     im_buf_free(&w->probabilities.best);
+    im_buf_free(&w->values.numbers);
   }
   free(self->workers);
   free(self->classes);
@@ -124,7 +125,8 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
   if ((rc = check_pattern(ctx, "images", p->images, PICTURES)) ||
       (rc = check_pattern(ctx, "masks", p->masks, LABELS)) ||
       (rc = check_pattern(ctx, "overlays", p->overlays, PICTURES)) ||
-      (rc = check_pattern(ctx, "probabilities", p->probabilities, NUMBERS)) || (rc = check_names(ctx, &p->names)))
+      (rc = check_pattern(ctx, "probabilities", p->probabilities, NUMBERS)) ||
+      (rc = check_pattern(ctx, "values", p->values, NUMBERS)) || (rc = check_names(ctx, &p->names)))
     return rc;
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   iw_self *self = calloc(1, sizeof *self);
@@ -180,11 +182,16 @@ static int image_writer_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
     return ctx->host->fail(ctx, SP_E_INVALID, "overlays = \"%s\" needs both image and mask, or logits", p->overlays);
   if (*p->probabilities && !logits)
     return ctx->host->fail(ctx, SP_E_INVALID, "probabilities = \"%s\" needs logits", p->probabilities);
+  if (*p->values && (!logits || logits->shape[1] != 1 || *p->masks || *p->overlays || *p->probabilities))
+    return ctx->host->fail(ctx, SP_E_INVALID,
+                           "values = \"%s\" needs logits of one channel, and no masks, overlays or probabilities",
+                           p->values);
+  plan->out[2].spec[0] = (sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {plan->batch, 3}};
   plan->out[0].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
   plan->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 2, .shape = {plan->batch, logits ? logits->shape[1] : 256}};
   if (image && (rc = make_target(ctx, p->dir, p->images))) return rc;
   if ((mask || logits) && (rc = make_target(ctx, p->dir, p->masks))) return rc;
-  if ((rc = make_target(ctx, p->dir, p->probabilities))) return rc;
+  if ((rc = make_target(ctx, p->dir, p->probabilities)) || (rc = make_target(ctx, p->dir, p->values))) return rc;
   return make_target(ctx, p->dir, p->overlays);
 }
 
@@ -237,12 +244,14 @@ static int write_windows(iw_batch *b, int64_t n) {
 
 /* Zeros, which stay where a place of the batch holds no picture with labels. */
 static void begin_outputs(iw_batch *b, const sp_io *io) {
-  const sp_tensor *size = io->out[0].t, *pixels = io->out[1].t;
+  const sp_tensor *size = io->out[0].t, *pixels = io->out[1].t, *found = io->out[2].t;
   b->size = size->data;
   b->pixels = pixels->data;
   b->labels = pixels->spec.shape[1];
+  b->found = found->data;
   if (b->size) memset(b->size, 0, spec_bytes(&size->spec));
   if (b->pixels) memset(b->pixels, 0, spec_bytes(&pixels->spec));
+  if (b->found) memset(b->found, 0, spec_bytes(&found->spec));
 }
 
 static int image_writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
@@ -298,6 +307,11 @@ static const sp_port image_writer_outputs[] = {
      .ndim = 2,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "how many pixels of each mask have each label, N x C, without logits N x 256"},
+    {.name = "found",
+     .dtypes = SP_DT(SP_F64),
+     .ndim = 2,
+     .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
+     .doc = "of each file of values its least and largest number, and how many numbers a PNG could not hold, N x 3"},
     {.name = NULL}};
 
 static const sp_param name_fields[] = {{.name = "name",
@@ -350,6 +364,20 @@ static const sp_param image_writer_params[] = {
      .doc = "file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in "
             "65535ths; empty: "
             "none"},
+    {.name = "values",
+     .type = SP_PARAM_STRING,
+     AT(values),
+     .doc = "file of the enlarged logits themselves, of one channel, v * values_std + values_mean: .npy, float32 H x W, or .png "
+            "of 16 bits, in values_scale; empty: none"},
+    {.name = "values_std", .type = SP_PARAM_FLOAT, AT(values_std), .def = 1, .min = -1e30, .max = 1e30, .doc = "see values"},
+    {.name = "values_mean", .type = SP_PARAM_FLOAT, AT(values_mean), .min = -1e30, .max = 1e30, .doc = "see values"},
+    {.name = "values_scale",
+     .type = SP_PARAM_FLOAT,
+     AT(values_scale),
+     .def = 1,
+     .min = 1e-30,
+     .max = 1e30,
+     .doc = "a PNG's numbers times this are the values, to the nearest: 1 to 65535, and 0 where there is none"},
     {.name = "legend",
      .type = SP_PARAM_STRING,
      AT(legend),

@@ -22,10 +22,10 @@ typedef struct iw_name {
 } iw_name;
 
 typedef struct iw_params {
-  const char *dir, *images, *masks, *overlays, *probabilities, *class_names, *legend;
+  const char *dir, *images, *masks, *overlays, *probabilities, *values, *class_names, *legend;
   sp_structs names; /* iw_name */
   int64_t quality, max_pixels, max_scores, background;
-  double opacity;
+  double opacity, values_scale, values_std, values_mean;
   int32_t restore, orient;
   im_keep_params keep;
 } iw_params;
@@ -38,12 +38,24 @@ typedef struct iw_probabilities {
   im_buf best;              /* uint16_t [h][w] */
 } iw_probabilities;
 
+/* A picture's numbers on their way to a file. */
+typedef struct iw_values {
+  int w, h, npy;
+  double mean, std, scale;
+  float least, most;
+  int64_t clipped; /* numbers that a PNG has not */
+  npy_file file;
+  char part[IW_PATH_BYTES]; /* its name until it is whole */
+  im_buf numbers;           /* uint16_t [h][w] */
+} iw_values;
+
 typedef struct iw_worker {
   im_encoder encoder;
   im_decoder decoder;
   im_enlarger enlarger;
   im_buf rgb, original, labels, overlay, numbers, scratch;
   iw_probabilities probabilities;
+  iw_values values;
   int64_t pixels[256];    /* of each label, of the sample */
   uint64_t tint[256][3];  /* what the overlay shows of each label within its outline, added up, */
   int64_t tinted[256];    /* of so many pixels */
@@ -78,6 +90,7 @@ typedef struct iw_batch {
   int32_t *size;                                  /* [N][2]; NULL: nobody reads it */
   int64_t *pixels;                                /* [N][labels], the same */
   int64_t labels;
+  double *found;                                  /* [N][3], the same */
   const im_scores *scores; /* of all windows of the image, in the place of logits; NULL: there are none */
   feed f; /* where the samples are requests */
 } iw_batch;
@@ -93,6 +106,11 @@ int iw_legend(uint8_t *rgb, int w, const iw_params *p, const iw_worker *of);
 int iw_probabilities_begin(iw_worker *w, const char *path, int classes, int width, int height);
 int iw_probabilities_row(iw_worker *w, float *row, int y);
 int iw_probabilities_end(iw_worker *w, const char *path, int rc);
+
+/* values.c: the same of numbers. */
+int iw_values_begin(iw_worker *w, const iw_params *p, const char *path, int width, int height);
+int iw_values_row(iw_worker *w, float *row, int y);
+int iw_values_end(iw_worker *w, const char *path, int rc);
 
 /* Sample i of the batch to its files; what fails is in w->why. */
 int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i);

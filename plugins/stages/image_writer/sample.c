@@ -220,6 +220,23 @@ static int take_both(const iw_batch *b, iw_worker *w, int64_t i, const iw_place 
   return *w->probabilities.file.why ? say(w, rc, "%.700s: %s", path, w->probabilities.file.why) : rc;
 }
 
+/* The enlarged numbers to their file. */
+static int write_values(const iw_batch *b, iw_worker *w, int64_t i, const iw_place *at, const iw_view *v) {
+  char path[IW_PATH_BYTES];
+  const sp_spec *s = &b->logits->spec;
+  im_scores scores = {(const float *)b->logits->data + i * s->shape[2] * s->shape[3], 1, (int)s->shape[3],
+                      (int)s->shape[2], 0};
+  if (b->scores) scores = *b->scores;
+  int rc = file_name(w, b->self->p, b->self->p->values, at, path);
+  if (rc) return rc;
+  if (im_enlarge_begin(&w->enlarger, &scores, v->w, v->h))
+    return say(w, SP_E_NOMEM, "no memory for rows of %d numbers", v->w);
+  rc = iw_values_begin(w, b->self->p, path, v->w, v->h);
+  for (int y = 0; y < v->h && !rc; y++) rc = iw_values_row(w, im_enlarge_row(&w->enlarger, y), y);
+  rc = iw_values_end(w, path, rc);
+  return rc ? say(w, rc, "%.700s: %s", path, w->values.file.why) : SP_OK;
+}
+
 static int place(const iw_batch *b, iw_worker *w, int64_t i, iw_place *at, const iw_name **entry) {
   const iw_self *self = b->self;
   const iw_params *p = self->p;
@@ -267,7 +284,12 @@ static void tell(const iw_batch *b, const iw_worker *w, int64_t i, const iw_view
     b->size[2 * i] = v->h;
     b->size[2 * i + 1] = v->w;
   }
-  if (b->pixels) memcpy(b->pixels + i * b->labels, w->pixels, (size_t)b->labels * sizeof *w->pixels);
+  if (b->found && *b->self->p->values) {
+    b->found[3 * i] = (double)w->values.least;
+    b->found[3 * i + 1] = (double)w->values.most;
+    b->found[3 * i + 2] = (double)w->values.clipped;
+  }
+  if (b->pixels && v->labels) memcpy(b->pixels + i * b->labels, w->pixels, (size_t)b->labels * sizeof *w->pixels);
 }
 
 static void size_of(const sp_tensor *t, int first, iw_view *v) {
@@ -290,6 +312,10 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   if (b->mask || !b->image) size_of(b->mask ? b->mask : b->logits, b->mask ? 1 : 2, &v);
   find_original(b, i, entry, &part, path);
   if ((part || *path) && (rc = open_original(b->self, w, path, part, &v))) return rc;
+  if (*p->values) {
+    if (!(rc = write_values(b, w, i, &at, &v))) tell(b, w, i, &v);
+    return rc;
+  }
   if ((rc = b->mask ? take_labels(b, w, i, &v) : take_both(b, w, i, &at, &v))) return rc;
   count(w, &v);
   tell(b, w, i, &v);
