@@ -90,7 +90,7 @@ folder_of_two("one_ab", "x_A and x_B, masks without the word", ("x_{}_A.png", "x
 folder_of_two("one_front", "the word in front", ("t1_{}.png", "t2_{}.png", "t1_{}.png"), "t1_=t2_")
 folder_of_two("one_bare", "the first has no word", ("{}.png", "{}_after.png", "{}.png"), "=_after", "0.png and 0_after.png")
 folder_of_two("one_bare_second", "the second has no word", ("{}_before.png", "{}.png", "{}.png"), "_before=", "0_before.png and 0.png")
-folder_of_two("one_inside", "both words in each name", ("a_b_{}_a.png", "a_b_{}_b.png", "a_b_{}_a.png"), "_a=_b")
+folder_of_two("one_inside", "both words in each name", ("x_a_b_{}_a.png", "x_a_b_{}_b.png", "x_a_b_{}_a.png"), "_a=_b")
 folder_of_two("one_second_mask", "masks of the second images alone", ("{}_pre.png", "{}_post.jpg", "{}_post.png"), "_pre=_post", "whose mask is 0_post.png")
 
 
@@ -172,6 +172,16 @@ def csv_split(c):
     c.write("d.csv", "before,after,mask,split\n" + "".join(f"d/A/{i}.png,d/B/{i}.png,d/label/{i}.png,{p}\n" for i, p in enumerate(parts)))
     c.write("s.lua", SECONDS.replace("PATH", "d.csv"))
     assert c.run("run s.lua", 0).out.split() == [fingerprint(c, f"d/B/{i}.png") for i in (1, 3, 5, 0, 4)]
+
+
+@case
+def csv_left_out(c):
+    "rows that are left out take their second images with them: without a label, of test, named twice"
+    table(c, "before,after,label", "d/A/{i}.png,d/B/{i}.png,x")
+    c.write("d.csv", "before,after,label\n" + "".join(f"d/A/{i}.png,d/B/{i}.png,{label}\n" for i, label in
+                                                      ((0, "a"), (1, ""), (2, "b"), (2, "b"), (3, "a"), (4, ""), (5, "b"))))
+    c.write("s.lua", SECONDS.replace("PATH", "d.csv").replace("size = 8,", "size = 8, target = 'class', missing = 'skip', repeats = 'once',"))
+    assert sorted(c.run("run s.lua", 0).out.split()) == sorted(fingerprint(c, f"d/B/{i}.png") for i in (0, 2, 3, 5))
 
 
 SECONDS = """
