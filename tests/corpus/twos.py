@@ -95,6 +95,20 @@ folder_of_two("one_second_mask", "masks of the second images alone", ("{}_pre.pn
 
 
 @case
+def one_folder_of_stereo(c):
+    "as many maps as pairs: what reads them is proposed, and they are left and right then"
+    for i in range(4):
+        c.image(f"d/images/{i}_left.png", 8)
+        c.image(f"d/images/{i}_right.png", 8)
+        np.save(c.path(f"d/disparity/{i}_left.npy"), np.full((8, 8), i, np.float32))
+    c.cures("data d --map-nodata none", "has 4 files for 8 images", ("--second-name _left=_right",) * 2)
+    r = c.json("data d --map-nodata none --second-name _left=_right")
+    assert r["images"] == 2 and any("0_left.png and 0_right.png, whose map is 0_left.npy" in line for line in r["notes"]), r
+    c.run("run train_map.lua --data d --map-nodata none --second-name _left=_right --size 8 --steps 1 --batch 2 --width 2 --levels 1 --augment chains/seg.lua",
+          1, "flip of left and right images mirrors both")
+
+
+@case
 def one_folder_lacks(c):
     "one of both is missing, or is neither"
     fill(c, "images images masks", names=("{}_pre.png", "{}_post.png", "{}_pre.png"))

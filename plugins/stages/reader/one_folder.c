@@ -199,7 +199,8 @@ int rd_add_twos(rd_listing *l, const char *const where[2], const rd_names *image
   if (!rc) rc = add_all(l, where, &t, of);
   if (!rc) {
     l->t->is_stereo = is_stereo(&p);
-    rd_note(l, "two images a sample, such as %s and %s, whose mask is %s", t.first.v[0], t.of[0], of[0]);
+    rd_note(l, "two images a sample, such as %s and %s, whose %s is %s", t.first.v[0], t.of[0],
+            l->p->target == RD_TARGET_MAP ? "map" : "mask", of[0]);
   }
   rd_names_free(&t.first);
   rd_names_free(&t.second);

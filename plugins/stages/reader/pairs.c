@@ -201,20 +201,27 @@ static void differing(const char *a, const char *b, char to[2][64]) {
   snprintf(to[1], 64, "%.*s", (int)(n[1] - tail - from), b + from);
 }
 
-/* x_pre.png and x_post.png in one folder may be two images of one sample: each is one here. */
-static void doubt_twos(rd_listing *l, const char *where, const rd_names *images) {
-  char stem[256], **other;
+/* x_pre.png and x_post.png in one folder may be two images of one sample: each is one here, and needs a mask. */
+static int doubt_twos(rd_listing *l, const char *const where[2], const rd_names *images, const rd_names *masks) {
+  char stem[256], **other, parts[2][64];
   size_t n = 0, first = 0, second = 0;
   for (size_t i = 0; i < images->n && (n || i < LOOK_FOR_TWOS); i++) {
     if (!rd_stem_as(images->v[i], RD_STEM_OTHER, stem) || !(other = rd_find_stem(images, stem))) continue;
     if (!n++) first = i, second = (size_t)(other - images->v);
   }
-  if (!n || 2 * n != images->n) return;
-  char parts[2][64];
+  if (!n || 2 * n != images->n) return SP_OK;
   differing(images->v[first], images->v[second], parts);
-  rd_note(l, "%s: all images come in twos, such as %s and %s; each is read as a sample with a mask of its own; "
-             "`second_name = \"%s=%s\"` reads them as the two images of a sample",
-          where, images->v[first], images->v[second], parts[0], parts[1]);
+  const char *a = images->v[first], *b = images->v[second];
+  if (masks->n < images->n)
+    return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                              "%s: all images come in twos, such as %s and %s, and %s has %zu files for %zu images; "
+                              "`second_name = \"%s=%s\"` reads them as the two images of a sample",
+                              where[0], a, b, where[1], masks->n, images->n, parts[0], parts[1]);
+  rd_note(l,
+          "%s: all images come in twos, such as %s and %s; each is read as a sample with a mask of its own; "
+          "`second_name = \"%s=%s\"` reads them as the two images of a sample",
+          where[0], a, b, parts[0], parts[1]);
+  return SP_OK;
 }
 
 /* The images of one part, with a mask for each. */
@@ -222,8 +229,8 @@ static int add_pairs(rd_listing *l, const char *const where[2], const rd_names *
   uint32_t source[2];
   if (*l->p->second_name) return rd_add_twos(l, where, images, masks);
   const char **of = calloc(images->n + 1, sizeof *of);
-  int rc = of ? rd_match_masks(l, where, images, masks, of) : rd_no_memory(l);
-  if (!rc) doubt_twos(l, where[0], images);
+  int rc = of ? doubt_twos(l, where, images, masks) : rd_no_memory(l);
+  if (!rc) rc = rd_match_masks(l, where, images, masks, of);
   for (int k = 0; !rc && k < 2; k++) rc = rd_add_source(l->t, RD_FILES, where[k], &source[k]) ? rd_no_memory(l) : SP_OK;
   for (size_t i = 0; !rc && i < images->n; i++) {
     rc = rd_check_ending(l, where, images->v[i], of[i]);
