@@ -9,7 +9,6 @@ local data_defaults = require "spcore.data_defaults"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
-local progress = require "spcore.progress"
 local first_weights = (require "spcore.checkpoint").first_weights
 local targets = require "spcore.targets"
 local twos = require "spcore.twos"
@@ -269,17 +268,14 @@ local function train(g)
   local function shown(other, file)
     local one = source("val", other)
     return {
-      data = one, image = one.image, second = model.fusion and one.second, label = one.label,
+      data = one, image = one.image, second = model.fusion and one.second, label = one.label, target = model.target, numbers = model.numbers,
       logits = predict.classify(other, twos.images(one, model), model, file),
     }
   end
   local run <close> = sp.run {
     graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
-    settings = { model = model, augmentation = steps_of and steps_of:settings() }, samples = not model.target and shown or nil, -- whose report knows one class a sample
+    settings = { model = model, augmentation = steps_of and steps_of:settings() }, samples = shown,
   }
-  if model.target and opt.pictures > 0 then
-    progress.print("report and TensorBoard have no samples: they are drawn for images of one class each (--pictures 0)")
-  end
   for step, m in g:steps(run:rest()) do run:step(step, m) end
   local eval = run:evaluate(val)
   run:finish(targets.verdict(model, eval) or run:verdict(eval))

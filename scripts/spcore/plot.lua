@@ -97,4 +97,22 @@ function plot.lines(t)
   return c:figure(w, h, "plot", t.title)
 end
 
+-- plot.scatter{ title =, x =, y = names of the axes, points = { { x, y, words }, ... } }: both axes have one range, and a line says where both
+-- are equal.
+function plot.scatter(t)
+  local w, h, c = t.width or 360, t.height or 300, svg.canvas()
+  local lo, hi = math.huge, -math.huge
+  for _, p in ipairs(t.points) do lo, hi = math.min(lo, p[1], p[2]), math.max(hi, p[1], p[2]) end
+  local room = hi > lo and (hi - lo) * 0.05 or math.max(math.abs(hi), 1) * 0.1
+  lo, hi = lo - room, hi + room
+  local function x(v) return left + (v - lo) / (hi - lo) * (w - left - right) end
+  local y = c:y_axis { from = lo, to = hi, top = top, bottom = h - bottom, left = left, right = w - right, most = 5, gap = 6,
+    line = function() return { class = "grid" } end, text = { class = "mark" } }
+  c:x_axis { ticks = svg.ticks(lo, hi, 5), x = x, y = h - bottom, down = 16, right = w - 40, text = { class = "mark" } }
+  c:path(svg.path("M", x(lo), y(lo)) .. svg.path("L", x(hi), y(hi)), { class = "line", stroke = "var(--dim)", ["stroke-dasharray"] = "4 3" })
+  for _, p in ipairs(t.points) do c:circle(x(p[1]), y(p[2]), 2.5, { fill = "var(--line0)" }, p[3]) end
+  c:text((left + w - right) // 2, h - 4, t.x, { class = "mark", ["text-anchor"] = "middle" })
+  return c:figure(w, h, "plot", t.title)
+end
+
 return plot

@@ -14,13 +14,15 @@ local sys = require "spcore.sys"
 
 local SIDE <const> = 256 -- pixels, at most
 local EACH <const> = 8 -- so many candidates for each of the worst
+local DOTS <const> = 128 -- samples in a plot of numbers
 
 local samples = { most = 8 }
 samples.__index = samples
 
 -- new{ dir = the run's folder, graph =, wire =, count =, classes = names or nil, best = step of the best evaluation of a run
 -- that goes on }. wire(g, weights) puts the network into g, all of its weights from that file, behind a source of one sample a
--- step, and says what is shown: { data = source, image =, second = or nil, logits =, and mask = or label = the truth }.
+-- step, and says what is shown: { data = source, image =, second = or nil, logits =, and mask = or label = the truth; of several labels and
+-- of numbers also target = "labels" or "numbers", and numbers = { names =, mean =, std = }, by which numbers are in their units }.
 function samples.new(t)
   local self = setmetatable({
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
@@ -102,6 +104,35 @@ local function loss_of(logits, class)
   return loss == loss and loss or nil
 end
 
+-- What a sample has of several labels, and how sure the network is of each; the loss is the mean of their cross entropies.
+local function add_several(one, logits, truth)
+  local loss, there, guess = 0, json.list {}, { classes = json.list {}, probabilities = json.list {} }
+  for i, v in ipairs(logits) do
+    loss = loss + math.max(v, 0) - v * truth[i] + math.log(1 + math.exp(-math.abs(v)))
+    if truth[i] > 0.5 then there[#there + 1] = i - 1 end
+    if v >= 0 then
+      guess.classes[#guess.classes + 1] = i - 1
+      guess.probabilities[#guess.probabilities + 1] = tonumber(("%.4g"):format(1 / (1 + math.exp(-v))))
+    end
+  end
+  one.truths, one.loss = there, loss == loss and loss / #logits or nil
+  return guess
+end
+
+local function short(v) return tonumber(("%.6g"):format(v)) or 0 / 0 end
+
+-- Numbers in their units; the loss is the mean of squares as it was learned.
+local function add_numbers(one, outputs, truth, n)
+  local loss, are, guess = 0, json.list {}, { values = json.list {} }
+  for i, v in ipairs(outputs) do
+    loss = loss + (v - truth[i]) ^ 2
+    local std, mean = n and n.std[i] or 1, n and n.mean[i] or 0
+    are[i], guess.values[i] = short(truth[i] * std + mean), short(v * std + mean)
+  end
+  one.values, one.loss = are, loss == loss and loss < math.huge and loss / #outputs or nil
+  return guess
+end
+
 -- One sample's: { name =, file =, truth = its class, iou = or loss = }, what was predicted, where that is a class.
 local function sample_of(m, t, set)
   local one = { name = ("%05d"):format(m.step), file = file_of(m, t) } -- named as image_writer does
@@ -114,6 +145,8 @@ local function sample_of(m, t, set)
     return one
   end
   local logits = result(m, t.logits)
+  if t.target == "labels" then return one, add_several(one, logits, result(m, t.label)) end
+  if t.target == "numbers" then return one, add_numbers(one, logits, result(m, t.label), t.numbers) end
   one.truth, one.loss = result(m, t.label), loss_of(logits, result(m, t.label))
   return one, best_of(logits)
 end
@@ -163,6 +196,28 @@ local function pictures_of(self)
   return { "input", "truth", "last", second and "second" }
 end
 
+-- "ant, bee", of a sample or of what was predicted
+local function words_of(self, t, one)
+  local out = {}
+  local names = t.numbers and t.numbers.names
+  for i, v in ipairs(one.values or {}) do out[i] = ("%s %.4g"):format(names and names[i] or "value", v) end
+  for i, class in ipairs(one.truths or one.classes or {}) do
+    out[i] = name_of(self, class) .. (one.probabilities and (" %.3f"):format(one.probabilities[i]) or "")
+  end
+  return out[1] and table.concat(out, ", ") or "none"
+end
+
+local function tell_several(self, board, step, list, predicted)
+  local lines = { "| sample | is | predicted |\n|---|---|---|" }
+  for i, s in ipairs(list) do
+    local tag = ("validation/samples/%d/input"):format(tonumber(s.name))
+    if not self.told then board:image(step, tag, ("%s/input-%s.png"):format(self.dir, s.name)) end
+    lines[#lines + 1] = ("| %d | %s | %s |"):format(tonumber(s.name), (words_of(self, self.shown, s):gsub("|", "\\|")),
+      (words_of(self, self.shown, predicted[i]):gsub("|", "\\|")))
+  end
+  board:text(step, "validation/samples", table.concat(lines, "\n"))
+end
+
 local function tell_masks(self, board, step, list)
   for _, s in ipairs(list) do
     local group = ("validation/samples/%d/"):format(tonumber(s.name))
@@ -202,10 +257,11 @@ local function draw(self, step, best, board)
   end
   self.about = {
     classes = self.classes and json.list(self.classes), samples = json.list(list), two_images = self.shown.second and true or nil, labels = labels and json.list(labels),
-    last = last, best = self.best,
+    last = last, best = self.best, target = self.shown.target,
+    columns = self.shown.target == "numbers" and json.list(self.shown.numbers and self.shown.numbers.names or {}) or nil,
   }
   replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")
-  if board then (labels and tell_masks or tell_classes)(self, board, step, list, predicted) end
+  if board then (labels and tell_masks or self.shown.target and tell_several or tell_classes)(self, board, step, list, predicted) end
   self.told = true
 end
 
@@ -229,13 +285,16 @@ end
 -- The worst of EACH times as many samples, evenly spaced, with the weights of that file, after the run's last step: those of the
 -- least IoU, or of the largest loss.
 local function worst(self, weights, step)
-  local list, predicted, labels = run(self, weights, EACH * self.count)
+  local of_numbers = self.shown.target == "numbers"
+  local list, predicted, labels = run(self, weights, of_numbers and math.max(DOTS, EACH * self.count) or EACH * self.count)
   if not list then return end
   local by, order, kept, shown = labels and "iou" or "loss", {}, {}, {}
   for i, s in ipairs(list) do
     s.predicted = predicted[i]
     if s[by] then order[#order + 1] = s end
   end
+  local dots = of_numbers and json.list {} or nil
+  for i, s in ipairs(of_numbers and list or {}) do dots[i] = { name = s.name, values = s.values, predicted = predicted[i].values } end
   table.sort(order, function(a, b)
     if a[by] ~= b[by] then return (a[by] < b[by]) == (by == "iou") end
     return a.name < b.name
@@ -248,7 +307,7 @@ local function worst(self, weights, step)
       os.remove(("%s/%s-%s.png"):format(self.dir, kind, s.name))
     end
   end
-  self.about.worst = { step = step, by = by, of = #list, all = self.shown.data.length, samples = json.list(kept) }
+  self.about.worst = { step = step, by = by, of = #list, all = self.shown.data.length, samples = json.list(kept), dots = dots }
   replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")
 end
 

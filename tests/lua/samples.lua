@@ -218,6 +218,56 @@ t.eq(code, 0, err)
 t.one_line(err, "no pictures of samples: .*nothing is wired")
 t.ok(sys.there(file "fails/summary.json"))
 
+do -- several labels, and numbers in their units: what the last weights make of them, and a plot of truth and prediction
+  local rows = { labels = { "file,ant,bee,cow" }, numbers = { "file,age,weight" } }
+  run "run make_shapes.lua set --samples 40 --size 16 --format png --quiet"
+  for i = 0, 39 do
+    local at = ("set/images/%05d.png"):format(i)
+    rows.labels[i + 2] = ("%s,%d,%d,%d"):format(at, i & 1, i >> 1 & 1, i >> 2 & 1)
+    rows.numbers[i + 2] = ("%s,%d,%g"):format(at, 20 + i, 3.5 * i)
+  end
+  for name, list in pairs(rows) do t.write(file(name .. ".csv"), table.concat(list, "\n") .. "\n") end
+  local how = "--size 16 --steps 6 --batch 4 --width 2 --augment none --val-fraction 0.4 --pictures 3 --metrics none "
+  train("train_cls.lua --data labels.csv --out several " .. how)
+  told = json.read(file "several/samples/samples.json")
+  t.eq(told.target, "labels")
+  run "run predict_cls.lua --weights several --out p.json set/images --device cpu --quiet"
+  local by = {}
+  for _, one in ipairs(json.read(file "p.json").images) do by[one.file:match "%d+%.png"] = one end
+  local number = function(s) return tonumber(s.file:match "(%d+)%.png") end
+  for i, s in ipairs(told.samples) do
+    local n, wanted = number(s), {}
+    for k = 0, 2 do wanted[#wanted + 1] = n >> k & 1 == 1 and k or nil end
+    t.eq(table.concat(s.truths, " "), table.concat(wanted, " "))
+    local found, same = told.last.predicted[i], {}
+    for _, label in ipairs(by[s.file:match "%d+%.png"].labels) do same[#same + 1] = label.class end
+    table.sort(same)
+    t.eq(table.concat(found.classes, " "), table.concat(same, " "))
+  end
+  t.eq(#told.worst.samples, 3)
+  t.ok(told.worst.samples[1].loss >= told.worst.samples[3].loss)
+  t.match(page "several", "true: [%a, ]+, loss [%d.]+<.*predicted at step 6")
+  t.ok((page "several"):find "missed: " or (page "several"):find "not there: ")
+
+  train("train_cls.lua --data numbers.csv --out numbers " .. how)
+  told = json.read(file "numbers/samples/samples.json")
+  t.eq(told.target .. " " .. table.concat(told.columns, " "), "numbers age weight")
+  run "run predict_cls.lua --weights numbers --out q.json set/images --device cpu --quiet"
+  for _, one in ipairs(json.read(file "q.json").images) do by[one.file:match "%d+%.png"] = one end
+  for i, s in ipairs(told.samples) do
+    t.eq(("%.4f %.4f"):format(table.unpack(s.values)), ("%.4f %.4f"):format(20 + number(s), 3.5 * number(s)))
+    for k, v in ipairs(by[s.file:match "%d+%.png"].numbers) do
+      t.ok(math.abs(told.last.predicted[i].values[k] - v) < 1e-3 * (1 + math.abs(v)), "another prediction")
+    end
+  end
+  t.eq(#told.worst.dots, told.worst.all)
+  t.match(page "numbers", "true: age %d+, weight [%d.]+, loss")
+  local _, plots = (page "numbers"):gsub("predicted %(upwards%) against truth", "")
+  t.eq(plots, 2)
+  local _, dots = (page "numbers"):gsub("<title>sample %d+: [^<]* predicted", "")
+  t.eq(dots, 2 * told.worst.all)
+end
+
 do -- a build that writes no pictures
   local from = t.program:match "^(.*)/"
   assert(sys.mkdir(file ".libs"))

@@ -10,6 +10,8 @@ local words = require "spcore.words"
 local e = plot.escape
 local page = {}
 
+local MOST_SCATTERS <const> = 12 -- columns of numbers that have a plot
+
 -- ---- parts ----
 
 -- A command whose words stay whole, unless one is too long for a line.
@@ -281,6 +283,30 @@ local function put_numbers(put, run)
   put "</table></div>"
 end
 
+-- Truth against prediction, a plot for each column, of the samples that the run has looked at.
+local function put_scatter(put, run)
+  local told = run.samples and run.samples.told
+  local dots = told and told.worst and told.worst.dots or {}
+  local columns = told and told.columns or {}
+  if not dots[1] then return end
+  put('<h3>Prediction against truth</h3><p class="dim">of %d of %d validation samples, after step %d; on the dashed line both are equal</p>'
+    .. '<div class="plots">', #dots, told.worst.all, told.worst.step + 1)
+  for c = 1, math.min(#dots[1].values, MOST_SCATTERS) do
+    local points = {}
+    for _, d in ipairs(dots) do
+      local a, b = d.values[c], d.predicted[c]
+      if a and b and a == a and b == b then points[#points + 1] = { a, b, ("sample %d: %.4g, predicted %.4g"):format(tonumber(d.name), a, b) } end
+    end
+    local name = columns[c] or "value"
+    put("<figure><figcaption>%s<i>predicted (upwards) against truth</i></figcaption>", e(name))
+    put("%s</figure>", plot.scatter { title = name, x = "truth: " .. name, points = points })
+  end
+  put "</div>"
+  if #dots[1].values > MOST_SCATTERS then
+    put('<p class="dim">The first %d of %d columns.</p>', MOST_SCATTERS, #dots[1].values)
+  end
+end
+
 local function put_lanes(put, run)
   local lanes = run.settings.lanes
   if not lanes or #lanes == 0 then return end
@@ -371,6 +397,7 @@ function page.of(run, found, refresh)
     put_curves(put, run)
     put_classes(put, run)
     put_numbers(put, run)
+    put_scatter(put, run)
     put_reliability(put, run)
     put_samples(put, run)
     put_trace(put, run)

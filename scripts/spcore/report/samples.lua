@@ -83,28 +83,40 @@ end
 
 -- ---- samples.json ----
 
-local guesses_shape = { list = { class = "integer", ["probability?"] = "number" } }
+local guess_shape = { ["class?"] = "integer", ["probability?"] = "number", ["classes?"] = { list = "integer" },
+  ["probabilities?"] = { list = "number" }, ["values?"] = { list = "number" } }
+local guesses_shape = { list = guess_shape }
 local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "integer", ["iou?"] = "number", ["loss?"] = "number",
-  ["predicted?"] = { class = "integer", ["probability?"] = "number" } }
+  ["truths?"] = { list = "integer" }, ["values?"] = { list = "number" }, ["predicted?"] = guess_shape }
+local dot_shape = { name = "string", values = { list = "number" }, predicted = { list = "number" } }
 local file_shape = {
-  ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape } },
-  samples = { list = sample_shape }, ["classes?"] = { list = "string" }, ["two_images?"] = "boolean",
+  ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape }, ["dots?"] = { list = dot_shape } },
+  ["target?"] = "string", ["columns?"] = { list = "string" }, samples = { list = sample_shape }, ["classes?"] = { list = "string" }, ["two_images?"] = "boolean",
   ["labels?"] = { list = "integer" }, last = { step = "integer", ["predicted?"] = guesses_shape },
   ["best?"] = { step = "integer", ["predicted?"] = guesses_shape },
 }
+
+local TRUTH <const> = { labels = "truths", numbers = "values" }
+local GUESS <const> = { labels = "classes", numbers = "values" }
+
+-- What was predicted of a sample is what its target says.
+local function is_guess(t, p) return p and p[GUESS[t.target] or "class"] ~= nil end
 
 -- What the shape does not say: names that are parts of paths, and with classes a truth and a prediction of each sample.
 local function mistake(t)
   for at, list in pairs { samples = t.samples, ["worst.samples"] = t.worst and t.worst.samples } do
     for i, s in ipairs(list) do
       if not s.name:find "^%d+$" then return ("%s[%d].name is to be a number"):format(at, i) end
-      if not t.labels and not s.truth then return ("%s[%d].truth is missing"):format(at, i) end
-      if at ~= "samples" and not t.labels and not s.predicted then return ("%s[%d].predicted is missing"):format(at, i) end
+      if not t.labels and not s[TRUTH[t.target] or "truth"] then return ("%s[%d].truth is missing"):format(at, i) end
+      if at ~= "samples" and not t.labels and not is_guess(t, s.predicted) then return ("%s[%d].predicted is missing"):format(at, i) end
     end
   end
   for _, name in ipairs(t.labels and {} or { "last", "best" }) do
     local e = t[name]
     if e and #(e.predicted or {}) ~= #t.samples then return ("%s.predicted is to have an entry for each sample"):format(name) end
+    for i, p in ipairs(e and e.predicted or {}) do
+      if not is_guess(t, p) then return ("%s.predicted[%d] is not what the target says"):format(name, i) end
+    end
   end
 end
 
@@ -127,15 +139,48 @@ end
 
 local function name_of(t, class) return t.classes and t.classes[class + 1] or tostring(class) end
 
+-- "age 31, weight 70.5"
+local function values_of(t, values)
+  local out = {}
+  for i, v in ipairs(values) do out[i] = ("%s %.4g"):format(t.columns and t.columns[i] or "value", v) end
+  return table.concat(out, ", ")
+end
+
+local function names_of(t, classes, probabilities)
+  local out = {}
+  for i, class in ipairs(classes) do out[i] = name_of(t, class) .. (probabilities and (" %.2f"):format(probabilities[i]) or "") end
+  return out[1] and table.concat(out, ", ") or "none"
+end
+
+-- Those of a that are not in b.
+local function without(a, b)
+  local set, out = {}, {}
+  for _, v in ipairs(b) do set[v] = true end
+  for _, v in ipairs(a) do out[#out + 1] = not set[v] and v or nil end
+  return out
+end
+
+-- "predicted at step 60: ant 0.98; missed: bee; not there: cow"
+local function several_of(t, p, at, truths)
+  local missed, wrong = without(truths, p.classes), without(p.classes, truths)
+  local words = { at .. names_of(t, p.classes, p.probabilities) }
+  if missed[1] then words[#words + 1] = "missed: " .. names_of(t, missed) end
+  if wrong[1] then words[#words + 1] = "not there: " .. names_of(t, wrong) end
+  return { words = table.concat(words, "; "), right = not missed[1] and not wrong[1] }
+end
+
 -- "predicted at step 60: disc, 0.98", and whether it is right
-local function guess_of(t, p, step, truth, of_best)
+local function guess_of(t, p, step, truth, of_best, s)
+  local at = ("predicted at step %d%s: "):format(step + 1, of_best and ", the best" or "")
+  if t.target == "labels" then return several_of(t, p, at, s.truths) end
+  if t.target == "numbers" then return { words = at .. values_of(t, p.values), right = true } end
   local sure = p.probability and ("%.2f"):format(p.probability) or "not a number"
   return { words = ("predicted at step %d%s: %s, %s"):format(step + 1, of_best and ", the best" or "", name_of(t, p.class), sure),
     right = p.class == truth }
 end
 
 local function guess(t, evaluation, i)
-  return guess_of(t, evaluation.predicted[i], evaluation.step, t.samples[i].truth, evaluation == t.best)
+  return guess_of(t, evaluation.predicted[i], evaluation.step, t.samples[i].truth, evaluation == t.best, t.samples[i])
 end
 
 -- What was predicted of a sample with one class.
@@ -177,7 +222,9 @@ end
 -- What a card says of a sample beside its pictures.
 local function note_of(t, s)
   local parts = {}
-  if not t.labels then parts[1] = "true: " .. name_of(t, s.truth) end
+  if t.target == "labels" then parts[1] = "true: " .. names_of(t, s.truths)
+  elseif t.target == "numbers" then parts[1] = "true: " .. values_of(t, s.values)
+  elseif not t.labels then parts[1] = "true: " .. name_of(t, s.truth) end
   if s.iou then parts[#parts + 1] = ("mean IoU %.3f"):format(s.iou) end
   if s.loss then parts[#parts + 1] = ("loss %.3g"):format(s.loss) end
   return parts[1] and table.concat(parts, ", ")
@@ -208,7 +255,7 @@ return function(run_dir)
   for _, s in ipairs(t.worst and t.worst.samples or {}) do
     local kinds = images_of(t)
     if t.labels then table.move({ { "truth", "truth" }, { ("predicted, step %d"):format(t.worst.step + 1), "last" } }, 1, 2, #kinds + 1, kinds) end
-    add(out.worst, s, kinds, not t.labels and { guess_of(t, s.predicted, t.worst.step, s.truth) })
+    add(out.worst, s, kinds, not t.labels and { guess_of(t, s.predicted, t.worst.step, s.truth, false, s) })
   end
   for i, s in ipairs(t.samples) do add(out.cards, s, kinds_of(t), not t.labels and guesses(t, i)) end
   out.legend = legend_of(t, colours)
