@@ -77,11 +77,25 @@ local function choose_masks(data, t, most)
   return found, looked
 end
 
+-- Of maps: `most` of each part, spread evenly.
+local function choose_maps(data, t, most)
+  local found, seen = { {}, {} }, { 0, 0 }
+  for i = 0, data.length - 1 do
+    local index, part = classes_of(data, i)
+    local all = t.samples[part == 1 and "train" or "val"]
+    local n, list = seen[part], found[part][1] or {}
+    seen[part], found[part][1] = n + 1, list
+    if #list < most and n == #list * all // math.min(most, all) then list[#list + 1] = { i = i, index = index } end
+  end
+  return found
+end
+
 -- ---- the sheet ----
 
 local function plural(n, word) return ("%d %s%s"):format(n, word, n == 1 and "" or "s") end
 
 local function row_name(t, part, c, list, looked)
+  if t.target == "map" then return ("%s\n%s"):format(parts[part], plural(t.samples[part == 1 and "train" or "val"], "sample")) end
   local name = t.class_names[c] or ("class %d"):format(c - 1)
   local of = t.counts[part == 1 and "train" or "val"]
   local how = of and plural(of[c] or 0, "sample")
@@ -97,7 +111,7 @@ return function(how)
   if math.tointeger(data.classes_of) == 0 then
     core.fail(("%s is made up and has no files; `spcore run show_augment.lua %s` draws some of it"):format(t.path, t.path))
   end
-  local found, looked = (t.target == "mask" and choose_masks or choose_labels)(data, t, how.samples)
+  local found, looked = (t.target == "mask" and choose_masks or t.target == "map" and choose_maps or choose_labels)(data, t, how.samples)
   local shown = math.max(1, math.min(t.classes, MOST_ROWS // 2))
   local cells, cell_names, names, places = {}, {}, {}, {}
   for part = 1, 2 do
@@ -113,11 +127,18 @@ return function(how)
     end
   end
   local masks = t.target == "mask"
+  local colours, ends
+  if t.target == "map" then
+    local lo, hi = t.map.least, t.map.most
+    if not (hi > lo) then hi = lo + math.max(1, math.abs(lo)) end
+    colours, ends = g.map_picture { data.mask, lo = lo, hi = hi }.image, ("%.6g\n%.6g"):format(lo, hi)
+  end
   g.contact_sheet {
-    image = data.image, second = data.images == 2 and data.second or nil, mask = masks and data.mask or nil, overlay = OVERLAY, file = how.file, rows = #names, columns = how.samples,
+    image = data.image, second = colours or data.images == 2 and data.second or nil, mask = masks and data.mask or nil, overlay = OVERLAY,
+    file = how.file, rows = #names, columns = how.samples, ramp = ends,
     cells = cells, cell_names = cell_names, names = names, mask_names = masks and table.concat(t.class_names, "\n") or "",
-    title = ("%s\n%s, %s · %s of each part and class%s"):format(t.path, plural(t.samples.train, "sample") .. " for training",
-      ("%d for validation"):format(t.samples.val), plural(how.samples, "sample"),
+    title = ("%s\n%s, %s · %s of each part%s%s"):format(t.path, plural(t.samples.train, "sample") .. " for training",
+      ("%d for validation"):format(t.samples.val), plural(how.samples, "sample"), t.target == "map" and "" or " and class",
       shown < t.classes and (" · the first %d of %d classes"):format(shown, t.classes) or ""),
   }
   local order = {}

@@ -8,6 +8,7 @@ import sys
 import tarfile
 
 import numpy as np
+from PIL import Image
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from formats import npy, png16, tiff
@@ -202,6 +203,20 @@ def predicted(c):
     c.run("run train_map.lua --data d --size 8 --levels 1 --width 1 --batch 2 --steps 1 --threads 1 --quiet --device cpu --metrics none --out r", 0)
     c.cures("run predict_map.lua --weights r --device cpu --format png16 d/train/images", "multiples of what", "--scale 1/256", "--scale 0.001", status=2)
     c.cures("run predict_map.lua --weights r --device cpu --scale 2 d/train/images", "goes with --format png16", "--format png16", status=2)
+
+
+@case
+def on_a_sheet(c):
+    "a contact sheet shows values in colours, and a grey pattern where there is none"
+    fill(c, [png16(a) for a in KITTI], "png")
+    c.run(f"data d --target map {KITTI_ARGS} --sheet s.png --sheet-samples 5", 0, says=["s.png: 6 samples; values in colours from 2.1"])
+    with Image.open(c.path("s.png")) as im:
+        px = np.asarray(im.convert("RGB"))
+    bar = px[:80, :, :].reshape(-1, 3).tolist()  # the legend
+    assert [68, 1, 84] in bar and [253, 231, 37] in bar and [190, 190, 190] in bar and [150, 150, 150] in bar
+    cells = px[80:].reshape(-1, 3).tolist()
+    for colour in [253, 231, 37], [68, 1, 84], [190, 190, 190]:
+        assert cells.count(colour) > 50, (colour, cells.count(colour))
 
 
 if __name__ == "__main__":

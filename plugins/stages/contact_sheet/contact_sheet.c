@@ -27,7 +27,7 @@ typedef struct cs_text {
 } cs_text;
 
 typedef struct cs_params {
-  const char *file, *title, *class_names, *mask_names;
+  const char *file, *title, *class_names, *mask_names, *ramp;
   int64_t rows, columns, zoom, text;
   double overlay;
   sp_ints cells;                          /* none: rows are samples, columns epochs */
@@ -186,7 +186,7 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   const sp_spec *image = spec_of(plan, IN_IMAGE), *mask = spec_of(plan, IN_MASK), *label = spec_of(plan, IN_LABEL);
   cs_layout *l = &self->layout;
   int rc;
-  *l = (cs_layout){.title = p->title, .legend = p->mask_names, .rows = (int)p->rows, .columns = (int)p->columns};
+  *l = (cs_layout){.title = p->title, .legend = p->mask_names, .ramp = p->ramp, .rows = (int)p->rows, .columns = (int)p->columns};
   l->zoom = (int)p->zoom;
   l->text = (int)p->text;
   l->overlay = p->overlay;
@@ -413,6 +413,10 @@ static const sp_param contact_sheet_params[] = {
      .type = SP_PARAM_STRING,
      AT(mask_names),
      .doc = "names of the labels in masks, one a line: a legend of their colours is shown"},
+    {.name = "ramp",
+     .type = SP_PARAM_STRING,
+     AT(ramp),
+     .doc = "two lines, what the darkest and the lightest colour of map_picture are: a bar of the colours is shown"},
     {.name = "zoom",
      .type = SP_PARAM_INT,
      AT(zoom),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../kits/image/image.h"
+#include "../../kits/ramp.h"
 #include "font.h"
 #include "text.h"
 
@@ -143,6 +144,31 @@ static int64_t legend(const cs_canvas *c, const cs_layout *l, int64_t y) {
   return y + line_h(l);
 }
 
+/* The colours of numbers between the words of their ends, and what has no value. */
+static int64_t ramp(const cs_canvas *c, const cs_layout *l, int64_t y) {
+  enum { BAR = 160 };
+  const char *lo = l->ramp, *hi = end_of_line(lo);
+  size_t n = (size_t)(hi - lo);
+  int x = MARGIN, side = SWATCH * l->text;
+  if (!c) return y + line_h(l);
+  hi += *hi != 0;
+  x += (letters(c, x, (int)y + l->text, l->text, lo, n, ink) + 1) * letter_w(l);
+  for (int i = 0; i < BAR * l->text; i++) {
+    uint8_t colour[3];
+    ramp_colour((float)i / (float)(BAR * l->text - 1), 0, 0, colour);
+    box(c, x + i, (int)y, 1, side, colour);
+  }
+  x += BAR * l->text + letter_w(l);
+  x += (letters(c, x, (int)y + l->text, l->text, hi, strlen(hi), ink) + 3) * letter_w(l);
+  for (int i = 0; i < side * side; i++) {
+    uint8_t colour[3];
+    ramp_colour(NAN, (size_t)(i % side), (size_t)(i / side), colour);
+    box(c, x + i % side, (int)y + i / side, 1, 1, colour);
+  }
+  letters(c, x + side + 4 * l->text, (int)y + l->text, l->text, "no value", 8, ink);
+  return y + line_h(l);
+}
+
 static int64_t header(const cs_canvas *c, const cs_layout *l) {
   int64_t y = MARGIN;
   const char *s = l->title, *heading = end_of_line(s);
@@ -156,6 +182,7 @@ static int64_t header(const cs_canvas *c, const cs_layout *l) {
   }
   if (*l->title) y += TEXT_GAP;
   if (*l->legend) y = legend(c, l, y) + TEXT_GAP;
+  if (*l->ramp) y = ramp(c, l, y) + TEXT_GAP;
   return y > MARGIN ? y + TEXT_GAP : y;
 }
 

@@ -26,6 +26,7 @@ typedef struct cs_kind {
 typedef struct cs_layout {
   const char *title;  /* lines; the first one is a heading */
   const char *legend; /* names of labels, one a line from 0 on; "": no legend */
+  const char *ramp;   /* what the darkest colour of a ramp is, a line break, what the lightest one is; "": no ramp */
   int rows, columns;  /* columns without that of the originals */
   int zoom, text;     /* pixels of the sheet for one of a picture, and of a letter */
   int bare;           /* columns have no heads */

@@ -77,6 +77,7 @@ int rd_class_item(const void *arg, uint64_t i, char *to, size_t size) {
   rd_worker *w = looker(self);
   int n = snprintf(to, size, "%" PRIu64 " %d", index, rd_part_of(self, index)), mw, mh;
   if (self->gives & RD_LABEL) return n + snprintf(to + n, size - (size_t)n, " %" PRId64, s->label);
+  if (self->p->target == RD_TARGET_MAP) return n;
   if (!w) return n + snprintf(to + n, size - (size_t)n, " ! no memory to look at masks");
   int rc = rd_load_mask(self, w, &s->mask, &mw, &mh);
   if (!rc) rc = rd_check_labels(self, w, &s->mask, mw, mh);

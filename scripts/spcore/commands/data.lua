@@ -324,8 +324,9 @@ local function tell(t)
   if t.numbers then put_numbers(t.numbers) end
   if t.check then put_check(t, t.check) end
   if t.sheet then
-    put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes, t.sheet.classes == 1 and "" or "es",
-      t.sheet.classes < t.classes and (", of %d"):format(t.classes) or ""))
+    if t.map then put(("  %s: %d samples; values in colours from %.6g to %.6g"):format(t.sheet.file, t.sheet.samples, t.map.least, t.map.most))
+    else put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes, t.sheet.classes == 1 and "" or "es",
+      t.sheet.classes < t.classes and (", of %d"):format(t.classes) or "")) end
     if t.numbers then put "  on it the first three channels are shown, or the first one alone, black and white at the ends of the range" end
   end
 end
