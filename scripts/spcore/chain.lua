@@ -195,8 +195,9 @@ local function apart(g, step, wanted)
   return made[1], made[2].images[1]
 end
 
--- Adds the steps to a graph, behind image (or a list of images, which get the same draws) and mask (nil: there is none). more: parameters that each step gets, such as on_cpu. how: { separate = colours of
--- two images have draws of their own, stereo = the two are left and right }, or nil
+-- Adds the steps to a graph, behind image (or a list of images, which get the same draws) and mask (nil: there is none). more:
+-- parameters that each step gets, such as on_cpu. how: { separate = colours of two images have draws of their own, stereo = the two
+-- are left and right }, or nil
 -- -> image, mask, { { values =, caption = }, ... } of the steps that say what they drew
 function chain:add(g, image, mask, more, how)
   local drew, separate = {}, how and how.separate

@@ -256,8 +256,8 @@ local function draw(self, step, best, board)
     self.best = last
   end
   self.about = {
-    classes = self.classes and json.list(self.classes), samples = json.list(list), two_images = self.shown.second and true or nil, labels = labels and json.list(labels),
-    last = last, best = self.best, target = self.shown.target,
+    classes = self.classes and json.list(self.classes), samples = json.list(list), labels = labels and json.list(labels),
+    two_images = self.shown.second and true or nil, last = last, best = self.best, target = self.shown.target,
     columns = self.shown.target == "numbers" and json.list(self.shown.numbers and self.shown.numbers.names or {}) or nil,
   }
   replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")

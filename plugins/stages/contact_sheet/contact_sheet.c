@@ -194,7 +194,8 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   if ((rc = check_pair(ctx, "image", image, mask, &l->rest)) ||
       (rc = check_pair(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_MASK), &l->original)) ||
       (rc = check_second(ctx, "image", image, spec_of(plan, IN_SECOND), &l->rest)) ||
-      (rc = check_second(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_SECOND), &l->original)) ||
+      (rc = check_second(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_SECOND),
+                         &l->original)) ||
       (rc = check_captions(ctx, p, &plan->in[IN_VALUES], image->shape[0])))
     return rc;
   if (*p->class_names && !label)
@@ -397,8 +398,9 @@ static const sp_param contact_sheet_params[] = {
      .fields_size = sizeof(cs_text),
      .doc =
          "the words for each tensor of values, such as \"turned {.1} degrees\": {} is a number as it is, {.2} with two "
-         "digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0; behind a word with a ! "
-                "the next {} is left out"},
+         "digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0; behind a word "
+         "with a ! "
+         "the next {} is left out"},
     {.name = "names",
      .type = SP_PARAM_LIST,
      AT(names),

@@ -49,7 +49,8 @@ int cs_lay_out(cs_layout *l);
 
 /* The empty sheet: title, legend, heads of the columns. */
 void cs_begin(const cs_canvas *c, const cs_layout *l);
-/* Sample n of image, second image and mask (NULL: none) to a cell: column -1 is that of the originals. What stood there is gone. */
+/* Sample n of image, second image and mask (NULL: none) to a cell: column -1 is that of the originals. What stood
+ * there is gone. */
 void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, const sp_tensor *image,
                       const sp_tensor *second, const sp_tensor *mask, int64_t n);
 /* Text below them, from line `line` on; returns the line behind it. What does not fit ends in an ellipsis. */

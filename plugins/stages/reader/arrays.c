@@ -165,9 +165,17 @@ static int list_masks(rd_listing *l, const char *path, const rows *images, const
 static const struct {
   const char *first, *second;
   int is_stereo;
-} names[] = {{"images", "images2", 0},        {"images_a", "images_b", 0}, {"images_1", "images_2", 0}, {"images1", "images2", 0},
-             {"before", "after", 0},          {"pre", "post", 0},          {"t1", "t2", 0},             {"a", "b", 0},
-             {"A", "B", 0},                   {"left", "right", 1},        {"images_left", "images_right", 1},
+} names[] = {{"images", "images2", 0},
+             {"images_a", "images_b", 0},
+             {"images_1", "images_2", 0},
+             {"images1", "images2", 0},
+             {"before", "after", 0},
+             {"pre", "post", 0},
+             {"t1", "t2", 0},
+             {"a", "b", 0},
+             {"A", "B", 0},
+             {"left", "right", 1},
+             {"images_left", "images_right", 1},
              {"left_images", "right_images", 1}};
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -194,9 +202,10 @@ static int open_seconds(rd_listing *l, const char *first, const char *path, cons
   const struct im_raw *a = &images->raw, *b = &r->raw;
   if (images->array.is.shape[0] == r->array.is.shape[0] && a->w == b->w && a->h == b->h && a->channels == b->channels)
     return SP_OK;
-  return l->ctx->host->fail(l->ctx, SP_E_DATA,
-                            "%s holds %s, and %s %s: row by row they are the two images of a sample, so save both with one shape",
-                            first, is[0], path, is[1]);
+  return l->ctx->host->fail(
+      l->ctx, SP_E_DATA,
+      "%s holds %s, and %s %s: row by row they are the two images of a sample, so save both with one shape", first,
+      is[0], path, is[1]);
 }
 
 /* prefix: of the files' paths. */
@@ -208,8 +217,8 @@ static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) 
       snprintf(other_path, sizeof other_path, "%s%s.npy", prefix, two < 0 ? "" : names[two].second) >= (int)sizeof path)
     return rd_too_long(l->ctx, prefix, path);
   if (k && (two >= 0) != !!l->t->seconds)
-    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s: one part has two images a sample, the other one has one; give both the same",
-                              path);
+    return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                              "%s: one part has two images a sample, the other one has one; give both the same", path);
   rows *images = add_rows(l, path, &source[0]);
   int rc = images ? image_rows(l->ctx, &l->p->keep, path, images) : SP_E_DATA;
   if (!rc && two >= 0) rc = open_seconds(l, path, other_path, images, &source[1]);
@@ -268,7 +277,8 @@ static void look_beside(rd_listing *l, char prefix[2][4096]) {
   size_t n = 3;
   int two = find_two(prefix[0]);
   for (int i = 0; i < 3; i++) {
-    const char *const stems[] = {two < 0 ? "images" : names[two].first, two < 0 ? "images" : names[two].second, truths[0], truths[1]};
+    const char *const stems[] = {two < 0 ? "images" : names[two].first, two < 0 ? "images" : names[two].second,
+                                 truths[0], truths[1]};
     for (int k = 0; k < 4; k++) {
       snprintf(text[i * 4 + k], sizeof text[0], "%s%s.npy", fronts[i], stems[k]);
       known[n++] = text[i * 4 + k];

@@ -489,10 +489,11 @@ static void tell(rd_csv *j, unsigned given) {
   } else if (!given && !j->n_values && (strcmp(file, "file") || strcmp(value, usual)))
     rd_note(j->l, "column %s names the files, column %s is the %s", file, value, usual);
   if (j->at[RD_SECOND_COLUMN] >= 0 && !(given & 1u << RD_SECOND_COLUMN))
-    rd_note(j->l,
-            "two images a sample: column %s has the first, column %s the second; `columns = \"file=%s,second=\"` reads the "
-            "first alone",
-            file, j->names.v[j->at[RD_SECOND_COLUMN]], file);
+    rd_note(
+        j->l,
+        "two images a sample: column %s has the first, column %s the second; `columns = \"file=%s,second=\"` reads the "
+        "first alone",
+        file, j->names.v[j->at[RD_SECOND_COLUMN]], file);
   if (j->at[RD_SPLIT_COLUMN] >= 0 && strcmp(j->names.v[j->at[RD_SPLIT_COLUMN]], "split") &&
       !(given & 1u << RD_SPLIT_COLUMN))
     rd_note(j->l, "column %s says what validates", j->names.v[j->at[RD_SPLIT_COLUMN]]);

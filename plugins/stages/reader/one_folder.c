@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * one_folder.c - two images a sample that lie in one folder: the parameter second_name says by which part of their names the
- * first and the second are told apart, as "_pre=_post". */
+ * one_folder.c - two images a sample that lie in one folder: the parameter second_name says by which part of their
+ * names the first and the second are told apart, as "_pre=_post". */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -24,10 +24,11 @@ static int take_parts(rd_listing *l, parts *p) {
     snprintf(p->of[1], 64, "%s", equals + 1);
     if (strcmp(p->of[0], p->of[1]) != 0) return SP_OK;
   }
-  return l->ctx->host->fail(l->ctx, SP_E_INVALID,
-                            "second_name = \"%s\": what the names of first images have, and those of second ones instead, is "
-                            "wanted, such as \"_pre=_post\"",
-                            text);
+  return l->ctx->host->fail(
+      l->ctx, SP_E_INVALID,
+      "second_name = \"%s\": what the names of first images have, and those of second ones instead, is "
+      "wanted, such as \"_pre=_post\"",
+      text);
 }
 
 /* ---- names ---- */
@@ -55,8 +56,8 @@ static int other_stem(const char *name, const char *from, const char *to, char o
   char stem[NAME_MAX + 1];
   stem_of(name, stem);
   long at = *from ? last_of(stem, from) : (long)strlen(stem);
-  return at >= 0 &&
-         snprintf(out, NAME_MAX + 1, "%.*s%s%s", (int)at, stem, to, stem + at + strlen(from)) <= NAME_MAX && *out;
+  return at >= 0 && snprintf(out, NAME_MAX + 1, "%.*s%s%s", (int)at, stem, to, stem + at + strlen(from)) <= NAME_MAX &&
+         *out;
 }
 
 static const char *find(const rd_names *names, const char *name, const char *from, const char *to) {
@@ -93,16 +94,16 @@ static int divide(rd_listing *l, const char *where, const rd_names *images, cons
   const char *text = l->p->second_name;
   if (!rc && !t->first.n && !missing)
     return l->ctx->host->fail(l->ctx, SP_E_DATA,
-                              "second_name = \"%s\": no image in %s has \"%s\" in its name; the first one there is %s", text,
-                              where, p->of[0], images->v[0]);
+                              "second_name = \"%s\": no image in %s has \"%s\" in its name; the first one there is %s",
+                              text, where, p->of[0], images->v[0]);
   if (!rc && missing)
-    return l->ctx->host->fail(
-        l->ctx, SP_E_DATA,
-        "%s/%s has no second image by second_name = \"%s\"; %zu of %zu first images have none; take them out, or add those",
-        where, without, text, missing, missing + t->first.n);
+    return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                              "%s/%s has no second image by second_name = \"%s\"; %zu of %zu first images have none; "
+                              "take them out, or add those",
+                              where, without, text, missing, missing + t->first.n);
   if (lone)
-    rd_note(l, "%zu second image%s in %s, such as %s, %s no first one and %s left out", lone, lone == 1 ? "" : "s", where,
-            alone, lone == 1 ? "has" : "have", lone == 1 ? "is" : "are");
+    rd_note(l, "%zu second image%s in %s, such as %s, %s no first one and %s left out", lone, lone == 1 ? "" : "s",
+            where, alone, lone == 1 ? "has" : "have", lone == 1 ? "is" : "are");
   if (n[0])
     rd_note(l, "%zu image%s in %s, such as %s, %s neither by second_name = \"%s\" and %s left out", n[0],
             n[0] == 1 ? "" : "s", where, odd[0], n[0] == 1 ? "is" : "are", text, n[0] == 1 ? "is" : "are");
@@ -135,14 +136,16 @@ static int ask(rd_listing *l, const char *where, const parts *p, const char *ima
     snprintf(back[k], sizeof back[k], "%.*s", (int)(n > used ? n - used : 0), of[k] + (n > used ? used : 0));
     snprintf(side[k], sizeof side[k], "*%s%s%s", p->of[k], tail, back[k]);
   }
-  return l->ctx->host->fail(l->ctx, SP_E_DATA,
-                            "by second_name = \"%s\" the first image of a sample has a mask, %s/%s, and so has the second, %s; "
-                            "say which are meant: `mask_name = \"*%s%s=%s\"` or `mask_name = \"*%s%s=%s\"`",
-                            second, where, of[0], of[1], p->of[0], tail, side[0], p->of[0], tail, side[1]);
+  return l->ctx->host->fail(
+      l->ctx, SP_E_DATA,
+      "by second_name = \"%s\" the first image of a sample has a mask, %s/%s, and so has the second, %s; "
+      "say which are meant: `mask_name = \"*%s%s=%s\"` or `mask_name = \"*%s%s=%s\"`",
+      second, where, of[0], of[1], p->of[0], tail, side[0], p->of[0], tail, side[1]);
 }
 
 /* Masks of the second images, in the order of the first. */
-static int match_second(rd_listing *l, const char *const where[2], const twos *t, const rd_names *masks, const char **out) {
+static int match_second(rd_listing *l, const char *const where[2], const twos *t, const rd_names *masks,
+                        const char **out) {
   const char **of = calloc(t->second.n + 1, sizeof *of);
   int rc = of ? rd_match_masks(l, where, &t->second, masks, of) : rd_no_memory(l);
   for (size_t i = 0; !rc && i < t->first.n; i++) {
@@ -181,8 +184,7 @@ static int add_all(rd_listing *l, const char *const where[2], const twos *t, con
   for (int k = 0; !rc && k < 2; k++) rc = rd_add_source(l->t, RD_FILES, where[k], &source[k]) ? rd_no_memory(l) : SP_OK;
   for (size_t i = 0; !rc && i < t->first.n; i++) {
     if ((rc = rd_check_ending(l, where, t->first.v[i], masks[i]))) break;
-    rd_ref *second =
-        rd_add_pair(l->t, source[0], source[1], t->first.v[i], masks[i]) ? NULL : rd_add_second(l->t);
+    rd_ref *second = rd_add_pair(l->t, source[0], source[1], t->first.v[i], masks[i]) ? NULL : rd_add_second(l->t);
     if (!second || rd_set_file(l->t, second, source[0], t->of[i], strlen(t->of[i]))) rc = rd_no_memory(l);
   }
   return rc;

@@ -125,7 +125,8 @@ static int list_entry(sp_ctx *ctx, const char *dir, size_t rel, const struct dir
   if (kind < 0)
     return ctx->host->fail(ctx, SP_E_IO, "%s: %s; a link that leads nowhere is removed or made again", path,
                            strerror(errno));
-  return rd_names_add(out, e->d_name) ? ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", dir) : SP_OK;
+  return rd_names_add(out, e->d_name) ? ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", dir)
+                                      : SP_OK;
 }
 
 /* What is wrong with a folder without a picture. */
@@ -440,9 +441,9 @@ int rd_settle_pairs(sp_ctx *ctx, rd_self *self) {
   return rd_settle_masks(ctx, self, there ? home : self->p->path, NULL);
 }
 
-const rd_lister rd_pairs = {"pairs",    RD_TARGET_MASK, pairs_like,
+const rd_lister rd_pairs = {"pairs",    RD_TARGET_MASK,  pairs_like,
                             pairs_list, rd_settle_pairs, RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
-const rd_lister rd_map_pairs = {"pairs",    RD_TARGET_MAP, maps_like,
+const rd_lister rd_map_pairs = {"pairs",    RD_TARGET_MAP,   maps_like,
                                 pairs_list, rd_settle_pairs, RD_IN_SPLITS | RD_KEPT | RD_WITHIN};
 
 /* ---- images alone ---- */

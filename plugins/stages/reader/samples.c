@@ -216,26 +216,31 @@ static void look_at_head(rd_worker *w, head *h) {
 }
 
 static const char *way_in_words(int way) {
-  static const char *const ways[] = {"as it is stored",      "mirrored",           "turned by 180 degrees", "mirrored upside down",
-                                     "mirrored and turned", "turned by 90 degrees", "mirrored and turned",   "turned by 90 degrees"};
+  static const char *const ways[] = {"as it is stored",       "mirrored",
+                                     "turned by 180 degrees", "mirrored upside down",
+                                     "mirrored and turned",   "turned by 90 degrees",
+                                     "mirrored and turned",   "turned by 90 degrees"};
   return ways[way >= 1 && way <= 8 ? way - 1 : 0];
 }
 
 /* One image turned as its EXIF says, the other not, or of another kind: read as they are, and said. */
-static void compare_heads(const rd_self *self, rd_worker *w, const char names[2][300], const head *a, const head *b, int square) {
+static void compare_heads(const rd_self *self, rd_worker *w, const char names[2][300], const head *a, const head *b,
+                          int square) {
   int turned = a->way >= 5 || b->way >= 5;
   if (self->p->orient && a->way != b->way && (!turned || square))
-    rd_remark(w, RD_TURNED,
-              "%s is %s by its EXIF orientation, and the second image of the sample, %s, %s: if both were taken alike, give "
-              "`orient = false`",
-              names[0], way_in_words(a->way), names[1], way_in_words(b->way));
+    rd_remark(
+        w, RD_TURNED,
+        "%s is %s by its EXIF orientation, and the second image of the sample, %s, %s: if both were taken alike, give "
+        "`orient = false`",
+        names[0], way_in_words(a->way), names[1], way_in_words(b->way));
   int channels[2] = {a->px.channels - a->px.alpha, b->px.channels - b->px.alpha};
   if (self->keeps || !a->known || !b->known || (a->px.type == b->px.type && channels[0] == channels[1])) return;
   rd_remark(w, RD_UNLIKE,
-            "%s has %s of %d channel%s, and the second image of the sample, %s, %s of %d: both become bytes of %d; check that "
+            "%s has %s of %d channel%s, and the second image of the sample, %s, %s of %d: both become bytes of %d; "
+            "check that "
             "they mean the same",
-            names[0], im_type_name(a->px.type), channels[0], channels[0] == 1 ? "" : "s", names[1], im_type_name(b->px.type),
-            channels[1], self->keep.channels);
+            names[0], im_type_name(a->px.type), channels[0], channels[0] == 1 ? "" : "s", names[1],
+            im_type_name(b->px.type), channels[1], self->keep.channels);
 }
 
 /* A pixel of one image is that of the other. */

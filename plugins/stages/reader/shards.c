@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * shards.c - the layout `webdataset`: tar files whose members are samples, those of one sample side by side and of one
- * name up to the first dot: KEY.jpg and KEY.cls, or KEY.seg.png. Of two images a sample KEY.before.jpg and KEY.after.jpg. */
+ * name up to the first dot: KEY.jpg and KEY.cls, or KEY.seg.png. Of two images a sample KEY.before.jpg and
+ * KEY.after.jpg. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +20,7 @@
 #include "values.h"
 
 #define MOST_LABEL 32768 /* bytes of KEY.cls and KEY.json */
-#define MOST_NAME 4000 /* bytes of a member's name */
+#define MOST_NAME 4000   /* bytes of a member's name */
 
 enum { IMAGE, LABEL, JSON, MASK, OF_TWO, OTHER }; /* kinds of members; OF_TWO: KEY.before.jpg */
 
@@ -228,7 +229,8 @@ static int lacks(const shard *s, const member *image) {
                                                : ".seg.png or .mask.png";
   return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s%s%s%s", s->path, image->name,
                                by_label ? "label" : "mask", n, image->name, want,
-                               target == RD_TARGET_MASK ? ", and as a label no .cls, a number or the name of a class" : "",
+                               target == RD_TARGET_MASK ? ", and as a label no .cls, a number or the name of a class"
+                                                        : "",
                                *other ? "; left out is " : "", other);
 }
 
@@ -244,10 +246,11 @@ static int take_two(const shard *s, const member *v, size_t n, group *g) {
   }
   int key = (int)key_length(v->name);
   if (n == 1)
-    return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA,
-                                 "%s: %s is one of two images by its name, and the other one is not there; pack both, such as "
-                                 "%.*s.a.png and %.*s.b.png, or call it %.*s%s if samples have one image",
-                                 s->path, v->name, key, v->name, key, v->name, key, v->name, strrchr(v->name, '.'));
+    return s->l->ctx->host->fail(
+        s->l->ctx, SP_E_DATA,
+        "%s: %s is one of two images by its name, and the other one is not there; pack both, such as "
+        "%.*s.a.png and %.*s.b.png, or call it %.*s%s if samples have one image",
+        s->path, v->name, key, v->name, key, v->name, key, v->name, strrchr(v->name, '.'));
   return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA,
                                "%s: the sample %.*s has %zu images, such as %s and %s; two a sample are read, such as "
                                "%.*s.a.png and %.*s.b.png; pack those",
@@ -311,8 +314,10 @@ static int read_label(const shard *s, const member *m, rd_sample *to) {
   char where[4096 + MOST_NAME], why[256], *text = NULL;
   snprintf(where, sizeof where, "%s: %.*s", s->path, MOST_NAME, m->name);
   if (m->size > MOST_LABEL)
-    return ctx->host->fail(ctx, SP_E_DATA, "%s has %" PRId64 " bytes; a label is a number, or the name of a class, or a list "
-                           "of them", where, m->size);
+    return ctx->host->fail(ctx, SP_E_DATA,
+                           "%s has %" PRId64 " bytes; a label is a number, or the name of a class, or a list "
+                           "of them",
+                           where, m->size);
   if (!(text = malloc((size_t)m->size + 1))) return no_memory(s);
   int rc = tar_read(s->tar, m->at, text, (size_t)m->size, why, sizeof why);
   if (rc) rc = ctx->host->fail(ctx, rc, "%s: %s", where, why);
@@ -431,8 +436,8 @@ static int shards_list(rd_listing *l) {
         first_dotted(l->t) ? first_dotted(l->t) : "", *held ? "; they hold " : "", held);
   }
   if (!rc && l->t->seconds)
-    rd_note(l, "two images a sample: %s is the first of a sample, %s the second", member_of(l->t, &l->t->samples[0].image),
-            member_of(l->t, &l->t->seconds[0]));
+    rd_note(l, "two images a sample: %s is the first of a sample, %s the second",
+            member_of(l->t, &l->t->samples[0].image), member_of(l->t, &l->t->seconds[0]));
   if (!rc) rc = rd_number_shard_labels(labels, stem_of);
   for (int k = 0; k < 2; k++) rd_names_free(&shards[k]);
   if (labels) rd_close_shard_labels(labels);

@@ -50,9 +50,7 @@ static const char *const labels_too[] = {"out",        "change",  "changes", "ch
                                          "labels1",    "labels2", "mask1",   "mask2",     NULL};
 
 /* The two are one scene seen from two places at once, so that what is left in one is so in the other. */
-int rd_is_stereo(int row) {
-  return row >= 0 && (*words[row][0] == 'l' || !strcmp(words[row][0], "imageleft"));
-}
+int rd_is_stereo(int row) { return row >= 0 && (*words[row][0] == 'l' || !strcmp(words[row][0], "imageleft")); }
 
 static void plain(const char *s, size_t n, char to[64]) {
   size_t k = 0;
