@@ -85,4 +85,16 @@ done
   { echo "FAIL: make did not make $page anew"; status=1; }
 "$spcore" run "$top_srcdir/build-aux/options.lua" meta | diff "$top_builddir/scripts/meta/options.lua" - ||
   { echo "FAIL: make did not make scripts/meta/options.lua anew"; status=1; }
+
+# A placeholder says what is wanted: FILE, DIR, RUN, N, VALUE=CLASS; TEXT says nothing.
+for script in "$top_srcdir"/scripts/*.lua "$dir/resumes.lua"; do
+  "$spcore" run "$script" --help-all 2>/dev/null || "$spcore" run "$script" --help
+done >"$dir/helps"
+while read -r command _; do "$spcore" "$command" --help; done <"$dir/commands" >>"$dir/helps" 2>/dev/null
+[ "$(grep -c '^  --' "$dir/helps")" -gt 300 ] || { echo "FAIL: the helps of all scripts have too few options"; status=1; }
+if grep -E '^ +--[a-z-]+ (TEXT|STRING)\b' "$dir/helps" >"$dir/wordless"; then
+  sort -u "$dir/wordless"
+  echo "FAIL: options above have no word for their value: give them value = \"WORD\""
+  status=1
+fi
 exit $status

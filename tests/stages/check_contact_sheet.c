@@ -168,7 +168,7 @@ START_TEST(test_all_of_it) {
     expect_text(x, y + OH * Z + 2 + TEXT_GAP + L, 1, row ? "no class" : "dog", first_w / CS_ADVANCE);
     for (int e = 0; e < EPOCHS; e++) {
       x = MARGIN + first_w + ORIGINAL_GAP + e * (cell_w + CELL_GAP);
-      expect_text(x, heads, 1, e ? "epoch 1" : "epoch 0", 12);
+      expect_text(x, heads, 1, e ? "epoch 2" : "epoch 1", 12);
       expect_picture(x, y, Z, image[e] + row * 3 * H * W, 3, H, W);
       expect_mask(x + W * Z + 2 + MASK_GAP, y, Z, mask[e] + row * H * W, H, W);
       expect_text(x, y + H * Z + 2 + TEXT_GAP, 1, turned[e][row], cell_w / CS_ADVANCE);

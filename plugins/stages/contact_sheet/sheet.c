@@ -192,7 +192,7 @@ void cs_begin(const cs_canvas *c, const cs_layout *l) {
   for (int column = -1; !l->bare && column < l->columns; column++) {
     char head[32];
     if (column < 0) snprintf(head, sizeof head, l->original.w ? "original" : "sample");
-    else snprintf(head, sizeof head, "epoch %d", column);
+    else snprintf(head, sizeof head, "epoch %d", column + 1);
     letters(c, column_x(l, column), l->heads_y, l->text, head, strlen(head), grey);
   }
 }

@@ -18,7 +18,7 @@ for _, name in ipairs(options.reading) do taken[#taken + 1] = name end
 local opt = sp.args({
   target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class", "labels", "numbers", "map" },
     sets = "reader.target" },
-  val = { "", "another folder of that layout, which holds the samples for validation", sets = "reader.val_path" },
+  val = { "", "another folder of that layout, which holds the samples for validation", value = "DIR", sets = "reader.val_path" },
   classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0, sets = "reader.classes" },
   check = { false, "read every file, name each that is wrong, and say which labels there are and what is there twice" },
   sheet = { "", "draw samples of each part and class, masks over images, into this file", default = "none", value = "FILE.png" },
