@@ -52,6 +52,7 @@ local opt = sp.args({
     "auto", "what validations are judged by: mae,rmse,bias,r2 and, of values above 0, silog,abs_rel,sq_rel,rmse_log,delta1,delta2,delta3;"
       .. " none", default = "all of these", value = "LIST",
   },
+  pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
   least = { 1e-3, "of silog, abs_rel and the like: a true value below does not count, a predicted one counts as this", min = 1e-6, max = 1e30 },
 }, { doc = "Trains a network that gives each pixel a number, such as a depth.", without = { "by_hand" }, checkpoints = true })
 
@@ -78,7 +79,7 @@ if not known and size % halved ~= 0 then
 end
 opt.size, opt.lr = size, lr -- what settings.json tells
 
-local lowest -- value of the training part
+local lowest, highest -- value of the training part
 
 -- What the values of the training part are: { names =, mean =, std = }, by which both parts are standardised.
 local function scale_of(open)
@@ -93,7 +94,7 @@ local function scale_of(open)
     v[1], v[2], 100 * without / pixels)
   if not opt.standardize then mean, std = 0.0, 1.0 end
   if not (std > 0) then std = 1.0 end -- one value throughout
-  lowest = least
+  lowest, highest = least, most
   return { names = { "value" }, mean = { tonumber(("%.6g"):format(mean)) }, std = { tonumber(("%.6g"):format(std)) } }
 end
 
@@ -160,9 +161,19 @@ g:train {
 local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
 opt.eval_every, opt.steps = every, steps
 if every < steps then g:evaluate { data = val, every = every } end
+
+local function shown(other, file)
+  local one, scale = source("val", other), model.numbers
+  local function of(v) return (v - scale.mean[1]) / scale.std[1] end
+  return {
+    data = one, image = one.image, second = model.fusion and one.second, map = one.mask,
+    values = predict.segment(other, twos.images(one, model), model, file), lo = of(lowest),
+    hi = of(highest > lowest and highest or lowest + math.max(1, math.abs(lowest))), scale = scale.std[1], offset = scale.mean[1],
+  }
+end
 local run <close> = sp.run {
   graph = g, opt = opt, steps = steps, epochs = opt.epochs,
-  settings = { model = model, augmentation = steps_of and steps_of:settings() },
+  settings = { model = model, augmentation = steps_of and steps_of:settings() }, samples = shown,
 }
 for step, m in g:steps(run:rest()) do run:step(step, m) end
 local eval = run:evaluate(val)

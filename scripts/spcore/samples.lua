@@ -6,6 +6,7 @@
 local core = require "spcore.core"
 local files = require "spcore.files"
 local graph = require "spcore.graph"
+local figures = require "spcore.figures"
 local json = require "spcore.json"
 local mean_iou = require "spcore.iou"
 local options = require "spcore.options"
@@ -22,7 +23,8 @@ samples.__index = samples
 -- new{ dir = the run's folder, graph =, wire =, count =, classes = names or nil, best = step of the best evaluation of a run
 -- that goes on }. wire(g, weights) puts the network into g, all of its weights from that file, behind a source of one sample a
 -- step, and says what is shown: { data = source, image =, second = or nil, logits =, and mask = or label = the truth; of several labels and
--- of numbers also target = "labels" or "numbers", and numbers = { names =, mean =, std = }, by which numbers are in their units }.
+-- of numbers also target = "labels" or "numbers", and numbers = { names =, mean =, std = }, by which numbers are in their units; of maps
+-- map = the truth and values = what is predicted, lo =, hi = the numbers of both that are the ends of the colours, scale =, offset = to their units }.
 function samples.new(t)
   local self = setmetatable({
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,
@@ -69,6 +71,22 @@ local function put_classes(g, t, dir)
   if t.second then g.image_writer { image = fit(g, t.second), name = "second", dir = dir, images = "second-*.png" } end
   g.image_writer { image = fit(g, t.image), dir = dir, images = "input-*.png" }
   add_results(g, t, { t.logits, t.label })
+end
+
+-- Numbers in colours, and how far both are from each other, in colours up to a quarter of the range.
+local function put_maps(g, t, dir)
+  local shown = { g.image_writer { image = fit(g, t.image), name = "input", dir = dir, images = "input-*.png" }.size }
+  if t.second then g.image_writer { image = fit(g, t.second), name = "second", dir = dir, images = "second-*.png" } end
+  local pictures = {
+    truth = g.map_picture { t.map, lo = t.lo, hi = t.hi, name = "truth_colours" },
+    last = g.map_picture { t.values, lo = t.lo, hi = t.hi, name = "last_colours" },
+    error = g.map_picture { t.values, t.map, lo = 0.0, hi = (t.hi - t.lo) / 4, name = "error_colours" },
+  }
+  for kind, picture in pairs(pictures) do
+    g.image_writer { image = fit(g, picture.image), name = kind, dir = dir, images = kind .. "-*.png" }
+  end
+  g.deviation { t.values, t.map, name = "of_sample" }
+  add_results(g, t, shown)
 end
 
 -- ---- what was predicted ----
@@ -136,6 +154,11 @@ end
 -- One sample's: { name =, file =, truth = its class, iou = or loss = }, what was predicted, where that is a class.
 local function sample_of(m, t, set)
   local one = { name = ("%05d"):format(m.step), file = file_of(m, t) } -- named as image_writer does
+  if t.map then
+    local rmse = figures.deviation(m.deviations or rawget(m, "of_sample.deviations")).rmse * t.scale
+    one.rmse = rmse == rmse and rmse or nil
+    return one
+  end
   if t.mask then
     add_labels(set, m["truth.pixels"][1])
     add_labels(set, m["predicted.pixels"][1])
@@ -164,7 +187,7 @@ local function ready(self, weights)
   g = graph(options.reading_of(o, { device = o.device, precision = self.graph._raw:options().precision, seed = o.seed,
     capture = "off", run_ahead = 0, shards = 1, prefetch = 1, workers = 1 }))
   self.small, self.shown = g, self.wire(g, weights)
-  local put = self.shown.mask and put_masks or put_classes
+  local put = self.shown.map and put_maps or self.shown.mask and put_masks or put_classes
   put(g, self.shown, self.dir)
   return g, self.shown
 end
@@ -192,8 +215,10 @@ local function name_of(self, class) return self.classes and self.classes[class +
 
 -- What there is of each sample.
 local function pictures_of(self)
-  local second = self.shown.second
-  return { "input", "truth", "last", second and "second" }
+  local kinds = { "input", "truth", "last" }
+  if self.shown.map then kinds[#kinds + 1] = "error" end
+  if self.shown.second then kinds[#kinds + 1] = "second" end
+  return kinds
 end
 
 -- "ant, bee", of a sample or of what was predicted
@@ -221,7 +246,7 @@ end
 local function tell_masks(self, board, step, list)
   for _, s in ipairs(list) do
     local group = ("validation/samples/%d/"):format(tonumber(s.name))
-    for _, kind in ipairs(self.told and { "last" } or pictures_of(self)) do
+    for _, kind in ipairs(self.told and { "last", self.shown.map and "error" or nil } or pictures_of(self)) do
       board:image(step, group .. (kind == "last" and "predicted" or kind), ("%s/%s-%s.png"):format(self.dir, kind, s.name))
     end
   end
@@ -250,7 +275,7 @@ local function draw(self, step, best, board)
   if not list then return end
   local last = { step = step, predicted = predicted[1] and json.list(predicted) }
   if best then
-    for _, s in ipairs(labels and list or {}) do
+    for _, s in ipairs((labels or self.shown.map) and list or {}) do
       replace(("%s/best-%s.png"):format(self.dir, s.name), files.read(("%s/last-%s.png"):format(self.dir, s.name)))
     end
     self.best = last
@@ -258,10 +283,13 @@ local function draw(self, step, best, board)
   self.about = {
     classes = self.classes and json.list(self.classes), samples = json.list(list), labels = labels and json.list(labels),
     two_images = self.shown.second and true or nil, last = last, best = self.best, target = self.shown.target,
+    map = self.shown.map and { least = self.shown.lo * self.shown.scale + self.shown.offset,
+      largest = self.shown.hi * self.shown.scale + self.shown.offset, error = (self.shown.hi - self.shown.lo) / 4 * self.shown.scale },
     columns = self.shown.target == "numbers" and json.list(self.shown.numbers and self.shown.numbers.names or {}) or nil,
   }
   replace(self.dir .. "/samples.json", json.encode(self.about) .. "\n")
-  if board then (labels and tell_masks or self.shown.target and tell_several or tell_classes)(self, board, step, list, predicted) end
+  local tell = (labels or self.shown.map) and tell_masks or self.shown.target and tell_several or tell_classes
+  if board then tell(self, board, step, list, predicted) end
   self.told = true
 end
 
@@ -283,12 +311,12 @@ function samples:draw(step, best, board)
 end
 
 -- The worst of EACH times as many samples, evenly spaced, with the weights of that file, after the run's last step: those of the
--- least IoU, or of the largest loss.
+-- least IoU, or of the largest RMSE or loss.
 local function worst(self, weights, step)
   local of_numbers = self.shown.target == "numbers"
   local list, predicted, labels = run(self, weights, of_numbers and math.max(DOTS, EACH * self.count) or EACH * self.count)
   if not list then return end
-  local by, order, kept, shown = labels and "iou" or "loss", {}, {}, {}
+  local by, order, kept, shown = labels and "iou" or self.shown.map and "rmse" or "loss", {}, {}, {}
   for i, s in ipairs(list) do
     s.predicted = predicted[i]
     if s[by] then order[#order + 1] = s end

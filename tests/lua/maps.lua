@@ -33,6 +33,21 @@ local mae = tonumber(out:match "value MAE ([%d.]+)")
 t.ok(mae and mae < 0.75, "a constant is off by 0.6 on average: " .. tostring(mae))
 t.ok((run("data set --map-nodata 0")):find("target map", 1, true), "target map")
 
+-- Pictures of the truth, what is predicted, and how far that is from it, in the report.
+run "report whole"
+local page = t.read(path "whole/report.html")
+for _, words in ipairs { '<u class="ramp"></u>', "error, step 60", "predicted, step 60", "by their RMSE with the last weights", "<h2>Depths</h2>",
+  "delta &lt; 1.25", "<td>value</td>", '0.5 <u class="ramp"></u> ' } do
+  t.ok(page:find(words, 1, true), words)
+end
+local told = sp.json.read(path "whole/samples/samples.json")
+t.eq(told.map.least, 0.5)
+t.ok(told.map.largest > 0.5 and told.samples[1].rmse > 0, "in the units of the data")
+for _, kind in ipairs { "input", "truth", "last", "error", "best" } do
+  t.ok(t.read(path(("whole/samples/%s-%s.png"):format(kind, told.samples[1].name))):find("IHDR", 1, true), kind)
+end
+t.ok(told.worst.samples[1].rmse >= told.worst.samples[#told.worst.samples].rmse, "the worst first")
+
 -- The same bits pipelined.
 local function weights(name) return t.read(path(name .. "/weights.safetensors")) end
 run(small .. "--steps 8 --eval-every 4 --out one")

@@ -78,6 +78,8 @@ function classes.columns(run)
   local columns = run.evaluation and run.evaluation.columns
   if not is_list(columns) then return end
   local names, out = names_of(run, #columns), {}
+  local model = run.settings.model
+  if type(model) == "table" and model.target == "map" then names[1] = "value" end
   for i, c in ipairs(columns) do out[i] = { name = names[i], n = c.n, mae = c.mae, rmse = c.rmse, bias = c.bias, r2 = c.r2 } end
   return out
 end

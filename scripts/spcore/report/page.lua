@@ -4,6 +4,7 @@ local classes = require "spcore.report.classes"
 local plot = require "spcore.plot"
 local style = require "spcore.report.style"
 local timeline = require "spcore.timeline"
+local measure = require "spcore.measure"
 local w = require "spcore.report.words"
 local words = require "spcore.words"
 
@@ -166,7 +167,7 @@ local function put_card(put, card)
 end
 
 local function put_cards(put, run, cards)
-  put('<div class="samples%s">', run.samples.told.labels and "" or " single")
+  put('<div class="samples%s">', (run.samples.told.labels or run.samples.told.map) and "" or " single")
   for _, card in ipairs(cards) do put_card(put, card) end
   put "</div>"
 end
@@ -176,11 +177,16 @@ local function put_samples(put, run)
   if not t then return end
   put '<h2>Samples of the validation</h2><p class="legend">'
   for _, l in ipairs(t.legend) do put('<i><s><b style="background:%s"></b></s>%s</i>', l.colour, e(l.name)) end
+  local map = t.told.map
+  if map then
+    put('<i>%s <u class="ramp"></u> %s</i><i>error: %s <u class="ramp"></u> %s or more</i><i><s class="no-value"></s>no value</i>',
+      w.figure(map.least), w.figure(map.largest), "0", w.figure(map.error))
+  end
   put "</p>"
   local bad = t.told.worst
   if bad and #t.worst > 0 then
     put("<h3>The worst</h3><p class=\"dim\">by their %s with the last weights, among %s</p>",
-      bad.by == "iou" and "mean IoU" or "loss", bad.of == bad.all and ("all %d samples of the validation"):format(bad.all)
+      ({ iou = "mean IoU", rmse = "RMSE" })[bad.by] or "loss", bad.of == bad.all and ("all %d samples of the validation"):format(bad.all)
       or ("%d evenly spaced samples of %d"):format(bad.of, bad.all))
     put_cards(put, run, t.worst)
     put "<h3>Evenly spaced</h3>"
@@ -307,6 +313,20 @@ local function put_scatter(put, run)
   end
 end
 
+-- How many pixels the figures of depths are of.
+local function put_depths(put, run)
+  local d, eval = classes.depths(run), run.evaluation
+  if not d then return end
+  put '<h2>Depths</h2><div class="scroll"><table><tr>'
+  for _, name in ipairs(measure.figures_of.depths) do put('<th class="n">%s</th>', e(w.name(name))) end
+  put "</tr><tr>"
+  for _, name in ipairs(measure.figures_of.depths) do put('<td class="n">%s</td>', w.metric(name, eval[name])) end
+  put "</tr></table></div>"
+  local least = type(run.settings.options) == "table" and run.settings.options.least
+  local words = measure.depth_words(eval, type(least) == "number" and least or 1e-3)
+  put('<p class="dim">of the last validation, %s pixels%s</p>', w.count(d.n or 0), words and "; " .. e(words) or "")
+end
+
 local function put_lanes(put, run)
   local lanes = run.settings.lanes
   if not lanes or #lanes == 0 then return end
@@ -397,6 +417,7 @@ function page.of(run, found, refresh)
     put_curves(put, run)
     put_classes(put, run)
     put_numbers(put, run)
+    put_depths(put, run)
     put_scatter(put, run)
     put_reliability(put, run)
     put_samples(put, run)

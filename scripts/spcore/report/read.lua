@@ -169,7 +169,7 @@ local function add_last(run)
   for k, v in pairs(e) do copy[k] = v end
   copy.step = s.steps - 1
   add_all(run.validations, copy)
-  for _, name in ipairs { "counts", "class_scores", "columns" } do
+  for _, name in ipairs { "counts", "class_scores", "columns", "depth_counts" } do
     if type(e[name]) == "table" then run.evaluation = e end
   end
 end

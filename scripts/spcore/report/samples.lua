@@ -86,13 +86,13 @@ end
 local guess_shape = { ["class?"] = "integer", ["probability?"] = "number", ["classes?"] = { list = "integer" },
   ["probabilities?"] = { list = "number" }, ["values?"] = { list = "number" } }
 local guesses_shape = { list = guess_shape }
-local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "integer", ["iou?"] = "number", ["loss?"] = "number",
+local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "integer", ["iou?"] = "number", ["loss?"] = "number", ["rmse?"] = "number",
   ["truths?"] = { list = "integer" }, ["values?"] = { list = "number" }, ["predicted?"] = guess_shape }
 local dot_shape = { name = "string", values = { list = "number" }, predicted = { list = "number" } }
 local file_shape = {
   ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape }, ["dots?"] = { list = dot_shape } },
   ["target?"] = "string", ["columns?"] = { list = "string" }, samples = { list = sample_shape }, ["classes?"] = { list = "string" }, ["two_images?"] = "boolean",
-  ["labels?"] = { list = "integer" }, last = { step = "integer", ["predicted?"] = guesses_shape },
+  ["labels?"] = { list = "integer" }, ["map?"] = { least = "number", largest = "number", error = "number" }, last = { step = "integer", ["predicted?"] = guesses_shape },
   ["best?"] = { step = "integer", ["predicted?"] = guesses_shape },
 }
 
@@ -107,11 +107,11 @@ local function mistake(t)
   for at, list in pairs { samples = t.samples, ["worst.samples"] = t.worst and t.worst.samples } do
     for i, s in ipairs(list) do
       if not s.name:find "^%d+$" then return ("%s[%d].name is to be a number"):format(at, i) end
-      if not t.labels and not s[TRUTH[t.target] or "truth"] then return ("%s[%d].truth is missing"):format(at, i) end
-      if at ~= "samples" and not t.labels and not is_guess(t, s.predicted) then return ("%s[%d].predicted is missing"):format(at, i) end
+      if not (t.labels or t.map) and not s[TRUTH[t.target] or "truth"] then return ("%s[%d].truth is missing"):format(at, i) end
+      if at ~= "samples" and not (t.labels or t.map) and not is_guess(t, s.predicted) then return ("%s[%d].predicted is missing"):format(at, i) end
     end
   end
-  for _, name in ipairs(t.labels and {} or { "last", "best" }) do
+  for _, name in ipairs((t.labels or t.map) and {} or { "last", "best" }) do
     local e = t[name]
     if e and #(e.predicted or {}) ~= #t.samples then return ("%s.predicted is to have an entry for each sample"):format(name) end
     for i, p in ipairs(e and e.predicted or {}) do
@@ -129,10 +129,11 @@ end
 -- { { words, kind of file }, ... }, of what a sample shows
 local function kinds_of(t)
   local kinds = images_of(t)
-  if not t.labels then return kinds end
+  if not (t.labels or t.map) then return kinds end
   local same = t.best and t.best.step == t.last.step
   kinds[#kinds + 1] = { "truth", "truth" }
   kinds[#kinds + 1] = { ("predicted, step %d%s"):format(t.last.step + 1, same and ", the best" or ""), "last" }
+  if t.map then kinds[#kinds + 1] = { ("error, step %d"):format(t.last.step + 1), "error" } end
   if t.best and not same then kinds[#kinds + 1] = { ("the best, step %d"):format(t.best.step + 1), "best" } end
   return kinds
 end
@@ -204,14 +205,14 @@ end
 
 -- One sample's card, { uri =, aspect =, shots = { { words =, sharp =, over = labels as a picture or nil }, ... } }, their bytes, and
 -- the file of its labels; nil: a file is missing.
-local function card_of(dir, s, kinds)
+local function card_of(dir, s, kinds, is_map)
   local card, bytes, truth = { name = tostring(tonumber(s.name)), file = s.file, shots = {}, guesses = {} }, 0, nil
   for i, kind in ipairs(kinds) do
     local png = read(("%s/%s-%s.png"):format(dir, kind[2], s.name))
     if not png then return end
     local width, height = size_of(png)
     card.shots[i], bytes = { words = kind[1], sharp = width < SMOOTH }, bytes + #png
-    if kind[2] == "second" then card.shots[i].uri = uri(png)
+    if i > 1 and (kind[2] == "second" or is_map) then card.shots[i].uri = uri(png)
     elseif i == 1 then card.uri, card.aspect = uri(png), ("%d/%d"):format(width, height)
     else card.shots[i].over = uri(with_glass(png, none)) end
     if kind[2] == "truth" then truth = png end
@@ -224,8 +225,9 @@ local function note_of(t, s)
   local parts = {}
   if t.target == "labels" then parts[1] = "true: " .. names_of(t, s.truths)
   elseif t.target == "numbers" then parts[1] = "true: " .. values_of(t, s.values)
-  elseif not t.labels then parts[1] = "true: " .. name_of(t, s.truth) end
+  elseif not (t.labels or t.map) then parts[1] = "true: " .. name_of(t, s.truth) end
   if s.iou then parts[#parts + 1] = ("mean IoU %.3f"):format(s.iou) end
+  if s.rmse then parts[#parts + 1] = ("RMSE %.4g"):format(s.rmse) end
   if s.loss then parts[#parts + 1] = ("loss %.3g"):format(s.loss) end
   return parts[1] and table.concat(parts, ", ")
 end
@@ -243,7 +245,7 @@ return function(run_dir)
   if why then core.fail(why .. "; without this file the report has no samples") end
   local out, left, colours = { cards = {}, worst = {}, told = t, left_out = 0, missing = 0 }, MOST, {}
   local function add(cards, s, kinds, guesses)
-    local card, bytes, truth = card_of(dir, s, kinds)
+    local card, bytes, truth = card_of(dir, s, kinds, t.map ~= nil)
     if not card then out.missing = out.missing + 1
     elseif bytes > left then out.left_out = out.left_out + 1
     else
@@ -255,9 +257,14 @@ return function(run_dir)
   for _, s in ipairs(t.worst and t.worst.samples or {}) do
     local kinds = images_of(t)
     if t.labels then table.move({ { "truth", "truth" }, { ("predicted, step %d"):format(t.worst.step + 1), "last" } }, 1, 2, #kinds + 1, kinds) end
-    add(out.worst, s, kinds, not t.labels and { guess_of(t, s.predicted, t.worst.step, s.truth, false, s) })
+    if t.map then
+      local step = t.worst.step + 1
+      table.move({ { "truth", "truth" }, { ("predicted, step %d"):format(step), "last" }, { ("error, step %d"):format(step), "error" } }, 1, 3,
+        #kinds + 1, kinds)
+    end
+    add(out.worst, s, kinds, not (t.labels or t.map) and { guess_of(t, s.predicted, t.worst.step, s.truth, false, s) })
   end
-  for i, s in ipairs(t.samples) do add(out.cards, s, kinds_of(t), not t.labels and guesses(t, i)) end
+  for i, s in ipairs(t.samples) do add(out.cards, s, kinds_of(t), not (t.labels or t.map) and guesses(t, i)) end
   out.legend = legend_of(t, colours)
   return out
 end

@@ -44,6 +44,9 @@ ul.findings li.bad { border-color: var(--bad); }
 .legend i { font-style: normal; margin-right: 14px; display: inline-block; }
 .legend s { display: inline-block; width: 12px; height: 12px; border: 1px solid var(--rule); margin-right: 5px; }
 .legend s b { display: block; width: 100%; height: 100%; opacity: .6; }
+.legend .ramp { display: inline-block; width: 90px; height: 11px; border: 1px solid var(--rule); vertical-align: -1px;
+  background: linear-gradient(90deg, #440154, #472d7b, #3b528b, #2c728e, #21918c, #28ae80, #5ec962, #addc30, #fde725); }
+.legend .no-value { background: repeating-conic-gradient(#969696 0 25%, #bebebe 0 50%) 0 0 / 6px 6px; }
 .samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(350px, 100%), 1fr)); gap: 14px; }
 .samples.single { grid-template-columns: repeat(auto-fill, minmax(min(165px, 100%), 1fr)); }
 .samples figcaption { overflow-wrap: break-word; } .samples .file { overflow-wrap: anywhere; color: var(--dim); }
