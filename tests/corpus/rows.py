@@ -179,6 +179,13 @@ def numbers_are_columns(c):
     assert a["figures"] == b["figures"] and a["samples"] == b["samples"], (a, b)
 
 
+asks("number_as_class", "a number where a class is expected", REALS[:, 0], "row 1 is -0.25, which is no class, so it is for target = \"numbers\"",
+     options="--target class")
+asks("numbers_as_class", "several numbers where a class is expected", REALS, "row 0 has a -0.75, so it is for target = \"numbers\"",
+     options="--target class")
+asks("object_as_class", "several labels by name where a class is expected", lambda i: {"json": json.dumps({"label": {"a": i & 1, "b": 1}})},
+     "the label is an object, so it is for target = \"labels\"", options="--target class")
+
 # ---- tar files ----
 
 COUNTS = [6, 6, 5]
@@ -277,6 +284,15 @@ def trains(c):
         c.run(f"run train_cls.lua --data {data} {how} --out run-{data}", 0, says=f"{data}: the target is {target} (--target)")
         c.run(f"run predict_cls.lua --weights run-{data} --out {data}.csv in", 0)
         assert c.read(f"{data}.csv").decode().startswith(head + "\n"), c.read(f"{data}.csv")
+
+
+@case
+def sheet_of_augmentation(c):
+    "--show-augment where it cannot be meant, and what ends its run without training"
+    how = "run train_cls.lua --data shapes --samples 64 --size 16 --batch 4 --steps 1 --width 2 --pictures 0 --metrics none --show-augment s.png"
+    c.cures(f"{how} --augment none", "this run has no augmentation", "--augment chains/cls.lua", status=2)
+    c.cures("run train_cls.lua --reference --size 16 --batch 4 --steps 1 --show-augment s.png", "is not for looking at", ("--reference", None), status=2)
+    c.cures(how, "nothing is trained", ("--show-augment", None), status=0)
 
 
 if __name__ == "__main__":

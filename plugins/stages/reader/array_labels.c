@@ -28,9 +28,10 @@ typedef struct labels {
 
 /* What all rows are like. Rows are -1 where there is no such row. */
 typedef struct look {
-  int64_t several, none, other, fraction; /* the first row with more than one 1, with no 1, that is not of 0 and 1, with a fraction */
-  int ones;                               /* in row `several` */
-  float value;                            /* in row `other`, else in `fraction` */
+  int64_t several, none, other,
+      fraction; /* the first row with more than one 1, with no 1, that is not of 0 and 1, with a fraction */
+  int ones;     /* in row `several` */
+  float value;  /* in row `other`, else in `fraction` */
 } look;
 
 static int refuse(const labels *s, const char *want) {
@@ -162,7 +163,8 @@ static int take_floats(labels *s, const look *k) {
     return refuse(s, want);
   }
   if (s->l->p->csv.cells != RD_CELLS_NAME)
-    return refuse(s, "all are whole numbers, and may be classes, `cells = \"name\"`, or numbers, `target = \"numbers\"`");
+    return refuse(s,
+                  "all are whole numbers, and may be classes, `cells = \"name\"`, or numbers, `target = \"numbers\"`");
   return each_row(s, take_float, NULL);
 }
 
@@ -171,7 +173,8 @@ static int take_columns(labels *s, const look *k) {
   int vector = s->l->p->csv.cells == RD_CELLS_VECTOR;
   if (k->other >= 0 && (vector || s->is_whole)) {
     snprintf(want, sizeof want,
-             "row %" PRId64 " has a %g: several labels are 0 and 1, a column for each class; `target = \"numbers\"` reads "
+             "row %" PRId64
+             " has a %g: several labels are 0 and 1, a column for each class; `target = \"numbers\"` reads "
              "numbers",
              k->other, (double)k->value);
     return refuse(s, want);
@@ -184,9 +187,9 @@ static int take_columns(labels *s, const look *k) {
   }
   if (k->several < 0 && k->none < 0) {
     if (vector) return each_row(s, take_one_hot, NULL);
-    return refuse(s,
-                  "each row has one 1, and may be one class, `cells = \"vector\"`, several labels, `target = \"labels\"`, "
-                  "or numbers, `target = \"numbers\"`");
+    return refuse(
+        s, "each row has one 1, and may be one class, `cells = \"vector\"`, several labels, `target = \"labels\"`, "
+           "or numbers, `target = \"numbers\"`");
   }
   if (k->several >= 0) snprintf(want, sizeof want, "row %" PRId64 " has %d of 1, ", k->several, k->ones);
   else snprintf(want, sizeof want, "row %" PRId64 " has no 1, ", k->none);
@@ -232,11 +235,13 @@ static int take_numbers(labels *s, int64_t row, const float *v, void *arg) {
 static int several(labels *s, const look *k) {
   char want[300];
   if (s->a.is.ndim < 2)
-    return refuse(s, "several labels are N x C of 0 and 1, a column for each class; `target = \"class\"` reads one class "
-                     "for each image");
+    return refuse(s,
+                  "several labels are N x C of 0 and 1, a column for each class; `target = \"class\"` reads one class "
+                  "for each image");
   if (k->other < 0) return each_row(s, take_labels, NULL);
   snprintf(want, sizeof want,
-           "row %" PRId64 " has a %g, and several labels are 0 and 1, a column for each class: `target = \"numbers\"` reads "
+           "row %" PRId64
+           " has a %g, and several labels are 0 and 1, a column for each class: `target = \"numbers\"` reads "
            "numbers",
            k->other, (double)k->value);
   return refuse(s, want);
@@ -258,7 +263,8 @@ static int count_columns(labels *s) {
   rd_table *t = s->l->t;
   if (t->classes && t->classes != s->columns)
     return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA,
-                                 "%s has %" PRId64 " columns, and that of the other part %" PRId64 ": save both with the same",
+                                 "%s has %" PRId64 " columns, and that of the other part %" PRId64
+                                 ": save both with the same",
                                  s->path, s->columns, t->classes);
   if (t->classes) return SP_OK;
   t->classes = s->columns;
@@ -276,14 +282,14 @@ static int check(labels *s, int64_t n) {
   for (int k = 2; k < is->ndim && is->shape[0] == n; k++) flat |= s->columns == is->shape[1];
   if (s->type >= 0 && flat && is->shape[0] == n && s->columns <= RD_MOST_CLASSES) return SP_OK;
   snprintf(want, sizeof want,
-           "labels are %" PRId64 " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of "
+           "labels are %" PRId64
+           " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of "
            "numbers",
            n);
   return refuse(s, want);
 }
 
-int rd_list_array_labels(rd_listing *l, rd_words *words, const char *path, int64_t n,
-                         const uint32_t source[2]) {
+int rd_list_array_labels(rd_listing *l, rd_words *words, const char *path, int64_t n, const uint32_t source[2]) {
   labels s = {.l = l, .path = path, .source = source, .words = words};
   look k = {-1, -1, -1, -1, 0, 0};
   int target = l->p->target, rc = rd_array_open(l->ctx, path, &s.a);
@@ -293,7 +299,7 @@ int rd_list_array_labels(rd_listing *l, rd_words *words, const char *path, int64
   if (!rc && !by_type && target != RD_TARGET_NUMBERS) rc = each_row(&s, look_at, &k);
   if (!rc && target != RD_TARGET_CLASS && !(target == RD_TARGET_LABELS && s.a.is.ndim < 2)) rc = count_columns(&s);
   if (!rc)
-    rc = by_type                        ? take_whole(&s)
+    rc = by_type                       ? take_whole(&s)
          : target == RD_TARGET_NUMBERS ? all_numbers(&s)
          : target == RD_TARGET_LABELS  ? several(&s, &k)
          : s.columns == 1              ? take_floats(&s, &k)

@@ -86,7 +86,8 @@ static int scalar(const json_t *v, char *to, size_t size) {
   char real[32];
   if (json_is_string(v)) snprintf(to, size, "%s", json_string_value(v));
   else if (json_is_integer(v)) snprintf(to, size, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
-  else if (json_is_real(v)) snprintf(to, size, strpbrk(number_text(json_real_value(v), real), ".en") ? "%s" : "%s.0", real);
+  else if (json_is_real(v))
+    snprintf(to, size, strpbrk(number_text(json_real_value(v), real), ".en") ? "%s" : "%s.0", real);
   else if (json_is_boolean(v)) snprintf(to, size, "%d", json_is_true(v));
   else if (json_is_null(v)) *to = 0;
   else return 0;
@@ -105,7 +106,8 @@ static int add_truth(rd_shard_labels *s, const char *where, const char *name, co
   int is = truth(v);
   if (is < 0)
     return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
-                                 "%s: \"%s\" is neither 0 nor 1, true nor false, as one of several labels is", where, name);
+                                 "%s: \"%s\" is neither 0 nor 1, true nor false, as one of several labels is", where,
+                                 name);
   if (rd_add_word(&s->j->labels, name, strlen(name), where, &id)) return rd_no_memory(s->l);
   s->listed = 1;
   return is ? add_part(s, name) : SP_OK;
@@ -123,17 +125,19 @@ static int add_value(rd_shard_labels *s, const char *where, const json_t *v) {
       json_object_foreach((json_t *)v, name, item) if (!rc) rc = add_truth(s, where, name, item);
       return rc;
     }
-    return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
-                                 s->l->p->target == RD_TARGET_CLASS
-                                     ? "%s: the label is an object, so it is for target = \"labels\" (train_cls.lua, `target = "
-                                       "\"labels\"`)"
-                                     : "%s: the label is an object; a number or a list of numbers is expected",
-                                 where);
+    return ctx_of(s)->host->fail(
+        ctx_of(s), SP_E_DATA,
+        s->l->p->target == RD_TARGET_CLASS
+            ? "%s: the label is an object, so it is for target = \"labels\" (train_cls.lua, `target = "
+              "\"labels\"`)"
+            : "%s: the label is an object; a number or a list of numbers is expected",
+        where);
   }
   s->listed = 1;
   json_array_foreach((json_t *)v, i, item) {
     if (!scalar(item, text, sizeof text))
-      return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s: a list of numbers or texts is expected, not of lists", where);
+      return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s: a list of numbers or texts is expected, not of lists",
+                                   where);
     if ((rc = add_part(s, text))) return rc;
   }
   return rc;
@@ -163,7 +167,8 @@ static int guess_field(rd_shard_labels *s, const char *where, const json_t *v) {
   json_object_foreach((json_t *)v, name, item) {
     if (!rd_csv_is_label(name)) continue;
     found = name;
-    if (n++ < 3) at += (size_t)snprintf(cures + at, sizeof cures - at, "%s`columns = \"label=%.40s\"`", at ? " or " : "", name);
+    if (n++ < 3)
+      at += (size_t)snprintf(cures + at, sizeof cures - at, "%s`columns = \"label=%.40s\"`", at ? " or " : "", name);
   }
   (void)item;
   if (n == 1) {
@@ -171,8 +176,8 @@ static int guess_field(rd_shard_labels *s, const char *where, const json_t *v) {
     s->guessed = 1;
     return rd_names_add(&s->fields, found) ? rd_no_memory(s->l) : SP_OK;
   }
-  return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s: which field is the label? It has %s: %s", where, *all ? all : "none",
-                               n ? cures : "`columns = \"label=NAME\"`");
+  return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s: which field is the label? It has %s: %s", where,
+                               *all ? all : "none", n ? cures : "`columns = \"label=NAME\"`");
 }
 
 static int add_fields(rd_shard_labels *s, const char *where, const json_t *v) {
@@ -195,8 +200,7 @@ static int add_fields(rd_shard_labels *s, const char *where, const json_t *v) {
 static int read_json(rd_shard_labels *s, const char *where, const char *text, size_t n) {
   json_error_t e;
   json_t *v = json_loadb(text, n, JSON_DECODE_ANY, &e);
-  if (!v)
-    return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s: no JSON: line %d: %s", where, e.line, e.text);
+  if (!v) return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s: no JSON: line %d: %s", where, e.line, e.text);
   int rc = json_is_object(v) ? add_fields(s, where, v) : add_value(s, where, v);
   json_decref(v);
   return rc;
@@ -212,7 +216,8 @@ static int is_list(const char *text, size_t n) {
 #else
 static int read_json(rd_shard_labels *s, const char *where, const char *text, size_t n) {
   (void)text, (void)n;
-  return ctx_of(s)->host->fail(ctx_of(s), SP_E_UNSUPPORTED, "%s: spcore was built without jansson, which reads JSON", where);
+  return ctx_of(s)->host->fail(ctx_of(s), SP_E_UNSUPPORTED, "%s: spcore was built without jansson, which reads JSON",
+                               where);
 }
 static int is_list(const char *text, size_t n) { return (void)text, (void)n, 0; }
 #endif
@@ -248,15 +253,16 @@ static int all_reals(const rd_names *parts) {
 
 static int no_label(const rd_shard_labels *s, const char *where) {
   return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
-                               "%s is empty, or no single line of UTF-8; a label is a number, or the name of a class", where);
+                               "%s is empty, or no single line of UTF-8; a label is a number, or the name of a class",
+                               where);
 }
 
 static int take_class(rd_shard_labels *s, const char *where, rd_sample *to) {
   const char *target = all_reals(&s->parts) ? "numbers" : "labels";
   if (s->parts.n > 1 || (!s->parts.n && s->listed))
     return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
-                                 "%s has %zu %s, so it is for target = \"%s\" (train_cls.lua, `target = \"%s\"`)", where,
-                                 s->parts.n, *target == 'n' ? "numbers" : "labels", target, target);
+                                 "%s has %zu %s, so it is for target = \"%s\" (train_cls.lua, `target = \"%s\"`)",
+                                 where, s->parts.n, *target == 'n' ? "numbers" : "labels", target, target);
   if (!s->parts.n) return no_label(s, where);
   int rc = rd_add_word(&s->words, s->parts.v[0], strlen(s->parts.v[0]), where, &to->label);
   return rc == SP_E_NOMEM ? rd_no_memory(s->l) : rc ? no_label(s, where) : SP_OK;
@@ -296,8 +302,8 @@ static int take_numbers(rd_shard_labels *s, const char *where, rd_sample *to) {
   if (rc) return rc;
   int64_t n = (int64_t)s->parts.n;
   if (t->classes ? n != t->classes : n < 1 || n > RD_MOST_NUMBERS)
-    return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s has %" PRId64 " numbers; %s%" PRId64 " %s expected", where, n,
-                                 t->classes ? "" : "1 to ", t->classes ? t->classes : RD_MOST_NUMBERS,
+    return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA, "%s has %" PRId64 " numbers; %s%" PRId64 " %s expected", where,
+                                 n, t->classes ? "" : "1 to ", t->classes ? t->classes : RD_MOST_NUMBERS,
                                  t->classes == 1 ? "is" : "are");
   if (!t->classes && (rc = rd_name_values(s->l, s->home, where, "value", n))) return rc;
   t->classes = n;
@@ -306,8 +312,8 @@ static int take_numbers(rd_shard_labels *s, const char *where, rd_sample *to) {
     float v;
     if (!rd_read_number(s->parts.v[i], &v))
       return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
-                                   "%s: \"%.80s\" is no number; write 1234.5, one a line, or a list as JSON has it", where,
-                                   s->parts.v[i]);
+                                   "%s: \"%.80s\" is no number; write 1234.5, one a line, or a list as JSON has it",
+                                   where, s->parts.v[i]);
     rc = rd_add_number(s->l, v);
   }
   return rc;
@@ -322,7 +328,7 @@ int rd_take_shard_label(rd_shard_labels *s, const char *where, const char *text,
   if (is_json || is_list(text, n)) rc = read_json(s, where, text, n);
   else rc = read_lines(s, text, n);
   if (rc) return rc;
-  return target == RD_TARGET_CLASS ? take_class(s, where, to)
+  return target == RD_TARGET_CLASS    ? take_class(s, where, to)
          : target == RD_TARGET_LABELS ? take_labels(s, where, to)
                                       : take_numbers(s, where, to);
 }
