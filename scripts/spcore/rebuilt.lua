@@ -19,8 +19,7 @@ local FITS <const> = {
   class = { class = true, labels = true, numbers = true }, mask = { mask = true }, map = { map = true },
 }
 local WANTS <const> = { class = "a class, several labels or numbers for each image", mask = LABELS.mask, map = LABELS.map }
-local SCRIPT <const> = { class = "predict_cls.lua", labels = "predict_cls.lua", numbers = "predict_cls.lua", mask = "predict_seg.lua",
-  map = "predict_map.lua" }
+local SCRIPT <const> = { class = "predict_cls.lua", mask = "predict_seg.lua", map = "predict_map.lua" }
 
 -- Numbers are those of an image, not of its pixels.
 local function fits(out, kind) return FITS[kind][out.kind] and (out.kind ~= "numbers" or #out.shape <= 2) or false end
@@ -49,7 +48,7 @@ local function choose(run, net, kind, wanted, script)
       args.usage("%s/network.json does not say what its outputs are, as runs of an older version; run its script again", run)
     end
     if name_of(out) == wanted or wanted == out.from.stage then
-      if not fits(out, kind) then args.usage("--output %s: %s has %s; %s", wanted, run, list(net.outputs), rebuilt.other(kind, out.kind, run)) end
+      if not fits(out, kind) then args.usage("--output %s: %s has %s; %s", wanted, run, list(net.outputs), rebuilt.other(kind, out, run)) end
       return out
     end
     if fits(out, kind) then fit[#fit + 1] = out end
@@ -62,18 +61,22 @@ local function choose(run, net, kind, wanted, script)
   if #fit == 1 then return fit[1] end
   if #fit == 0 then
     args.usage("%s gives %s, and %s wants %s%s", run, list(net.outputs), script, WANTS[kind],
-      rebuilt.other(kind, net.outputs[1].kind, run, "; "))
+      rebuilt.other(kind, net.outputs[1], run, "; "))
   end
   local ways = {}
   for i, out in ipairs(fit) do ways[i] = ("(--output %s)"):format(name_of(out)) end
   args.usage("%s has several outputs with %s: %s; say which is meant: %s", run, WANTS[kind], list(fit), table.concat(ways, ", or "))
 end
 
--- What to type where an output is the other script's.
-function rebuilt.other(kind, is, run, before)
-  local other = SCRIPT[is]
-  if not other or other == SCRIPT[kind] then return "no script predicts numbers of pixels but maps, N x 1 x H x W" end
-  return ("%sspcore run %s --weights %s predicts it"):format(before or "", other, run)
+-- What to type where an output is another script's, or why none takes it.
+function rebuilt.other(kind, out, run, before)
+  before = before or ""
+  for other, script in pairs(SCRIPT) do
+    if other ~= kind and fits(out, other) then return ("%sspcore run %s --weights %s predicts it"):format(before, script, run) end
+  end
+  if out.kind ~= "numbers" or #out.shape ~= 4 then return "" end
+  return before .. "of numbers of pixels maps are predicted, N x 1 x H x W behind mse; for a mask of two classes give the network two "
+    .. "outputs and train it with cross_entropy"
 end
 
 -- Where the images come from: the source of the run, as parameters of image_requests.

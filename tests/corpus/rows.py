@@ -122,6 +122,11 @@ asks("several_of_one", "a class for each image is not several labels", np.arange
 asks("several_counts", "counts are no labels", 3 * SEVERAL, "row 1 has a 3, and several labels are 0 and 1", options="--target labels")
 asks("whole_rows", "whole numbers, several for each image", 3 * SEVERAL, "row 1 has a 3: several labels are 0 and 1", "--target numbers")
 asks("deep", "a label that is a picture", np.zeros((N, 2, 3)), "12 x 2 x 3 of float64; labels are 12 numbers, one for each image")
+asks("no_columns", "labels of no columns", np.zeros((N, 0)), "labels are 12 numbers")
+asks("no_columns_deep", "labels of no columns, of one more dimension", np.zeros((N, 0, 1)), "labels are 12 numbers")
+asks("texts", "labels that are texts", np.array(["a"] * N), "its elements are texts")
+asks("complex", "complex numbers", np.zeros((N, 2), complex), "labels are 12 numbers", options="--target numbers")
+reads("with_a_one", "N x K x 1", REALS[:, :2, None], "numbers", ["value 1", "value 2"], figures=[(-1, 7.25), (-.75, 7.5)])
 asks("short", "fewer rows than images", SEVERAL[:5].astype("u1"), "labels are 12 numbers")
 
 # ---- arrays: numbers ----

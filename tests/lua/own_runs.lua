@@ -105,6 +105,14 @@ t.one_line(select(2, run("run predict_cls.lua --weights unet pairs/images", 2)),
   "unet gives decoder.logits %(a class for each pixel, N x 6 x 16 x 16%), and predict_cls.lua wants a class, several labels or numbers for each image; "
   .. "spcore run predict_seg.lua %-%-weights unet predicts it")
 
+-- ---- a number for each pixel that is no map: no script takes it, and none is named that does not ----
+assert(os.execute(("cp -r '%s/unet' '%s/odd'"):format(at, at)))
+t.write(at .. "/odd/network.json", (t.read(at .. "/unet/network.json"):gsub('"kind":"mask"', '"kind":"numbers"')))
+for _, script in ipairs { "predict_seg.lua", "predict_cls.lua" } do
+  t.one_line(select(2, run(("run %s --weights odd --out odd.csv pairs/images"):format(script), 2)),
+    "numbers, N x 6 x 16 x 16.*; of numbers of pixels maps are predicted.* train it with cross_entropy")
+end
+
 -- ---- a classifier on a known network ----
 own = train("cls", "class", [[
   local list = sp.models.resnet18 and sp.models.resnet18 {} or sp.models.get("resnet18")

@@ -280,7 +280,7 @@ static int check(labels *s, int64_t n) {
   s->is_whole = is->type == 'u' || is->type == 'i' || is->type == 'b';
   int flat = is->ndim == 1 || (is->ndim == 2 && s->columns > 0);
   for (int k = 2; k < is->ndim && is->shape[0] == n; k++) flat |= s->columns == is->shape[1];
-  if (s->type >= 0 && flat && is->shape[0] == n && s->columns <= RD_MOST_CLASSES) return SP_OK;
+  if (s->type >= 0 && flat && is->shape[0] == n && s->columns > 0 && s->columns <= RD_MOST_CLASSES) return SP_OK;
   snprintf(want, sizeof want,
            "labels are %" PRId64
            " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of "
