@@ -219,5 +219,51 @@ def on_a_sheet(c):
         assert cells.count(colour) > 50, (colour, cells.count(colour))
 
 
+@case
+def in_tables(c):
+    "a column of a table, or the second of a list, names the maps"
+    fill(c, [npy(a) for a in HEIGHTS], "npy", "z", "pics")
+    for header, names in ("file,depth,split", "column depth is the map"), ("image,map,split", "column map is the map"), ("file,mask,split", "column mask"):
+        rows = [f"train/pics/{k}.png,train/z/{k}.npy,{'train' if k else 'val'}" for k in range(N)]
+        c.write("t.csv", "\n".join([header] + rows) + "\n")
+        c.run("data t.csv --target map", 0, says=names)
+        got = c.json("data t.csv --target map")
+        assert got["samples"] == {"train": N - 1, "val": 1}, got["samples"]
+        assert np.float32(got["map"]["least"]) == HEIGHTS[1:].min() and got["map"]["most"] == HEIGHTS.max(), got["map"]
+    c.write("list.txt", "".join(f"train/pics/{k}.png train/z/{k}.npy\n" for k in range(N)))
+    assert sum(c.json("data list.txt --target map")["samples"].values()) == N
+    c.write("two.csv", "file,depth,disparity\n" + "".join(f"train/pics/{k}.png,train/z/{k}.npy,train/z/{k}.npy\n" for k in range(N)))
+    c.cures("data two.csv --target map", "may both be the map", "--columns map=depth", "--columns map=disparity")
+    c.write("none.csv", "file,x\n" + "".join(f"train/pics/{k}.png,{k}\n" for k in range(N)))
+    c.run("data none.csv --target map", 1, says=["none.csv"])
+
+
+@case
+def beside_voc(c):
+    "JPEGImages/ and depth/ are read; that the lists of VOC are not is said"
+    for k in range(N):
+        c.image(f"v/JPEGImages/{k}.jpg", SIDE, SIDE)
+        c.write(f"v/depth/{k}.npy", npy(HEIGHTS[k]))
+    c.write("v/ImageSets/Segmentation/train.txt", "1\n2\n3\n4\n")
+    c.write("v/ImageSets/Segmentation/val.txt", "0\n")
+    c.run("data v --target map", 0, says=["ImageSets/ is not read for maps", "a table with the columns file, map and split"])
+
+
+@case
+def in_arrays(c):
+    "masks.npy, depth.npy and maps.npy of floats or whole numbers, N x H x W"
+    images = np.zeros((N, SIDE, SIDE, 3), np.uint8)
+    images[:, 0] = np.arange(N)[:, None, None]
+    for folder, name, a, more, scale in (("a", "masks", HEIGHTS, "", 1), ("b", "depth", KITTI, KITTI_ARGS, 1 / 256),
+                                         ("e", "maps", HEIGHTS.astype(">f8"), "", 1), ("f", "masks", HOLES, "", 1)):
+        c.write(f"{folder}/images.npy", npy(images))
+        c.write(f"{folder}/{name}.npy", npy(a))
+        got = c.json(f"data {folder} --target map {more} --check")
+        assert got["layout"] == "npy" and got["check"]["samples"] == N and not got["check"]["wrong"], got
+        assert np.isclose(got["map"]["most"], np.nanmax(np.where(np.isfinite(a), a, np.nan)[1:].astype(float)) * scale) or got["map"]["of"] < N, got["map"]
+    c.write("b/depth.npy", npy(KITTI[:, :-1]))
+    c.run(f"data b --target map {KITTI_ARGS}", 1, says=["b/depth.npy", "12 x 12"])
+
+
 if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@
 
 #include "array.h"
 #include "class_file.h"
+#include "maps.h"
 #include "values.h"
 
 /* ---- rows as images ---- */
@@ -225,7 +226,11 @@ static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) 
   if (rc) return rc;
   if (two >= 0 && !k) rd_note(l, "two images a sample: %s has the first, %s the second", path, other_path);
   if (two >= 0) l->t->is_stereo = names[two].is_stereo;
-  const char *truth = has_masks ? "masks" : "labels", *other = has_masks ? "labels" : "masks";
+  const char *truth = l->p->target == RD_TARGET_MAP && there(prefix, "depth")  ? "depth"
+                      : l->p->target == RD_TARGET_MAP && there(prefix, "maps") ? "maps"
+                      : has_masks                                              ? "masks"
+                                                                               : "labels",
+             *other = has_masks ? "labels" : "masks";
   if (snprintf(path, sizeof path, "%s%s.npy", prefix, truth) >= (int)sizeof path)
     return rd_too_long(l->ctx, prefix, path);
   if (access(path, F_OK))
@@ -241,10 +246,14 @@ static int list_part(rd_listing *l, rd_words *words, const char *prefix, int k) 
 
 /* ---- the layout ---- */
 /* Images, beside labels or masks, with that in front of their names. */
+static int has_truth(const char *prefix) {
+  return there(prefix, "labels") || there(prefix, "masks") || there(prefix, "depth") || there(prefix, "maps");
+}
+
 static int has(const char *dir, const char *front) {
   char prefix[4096];
   if (snprintf(prefix, sizeof prefix, "%s/%s", dir, front) >= (int)sizeof prefix) return 0;
-  return there(prefix, "images") || (find_two(prefix) >= 0 && (there(prefix, "labels") || there(prefix, "masks")));
+  return there(prefix, "images") || (find_two(prefix) >= 0 && has_truth(prefix));
 }
 
 static int has_both(const char *dir) { return has(dir, "train_") && has(dir, "val_"); }
@@ -271,17 +280,17 @@ static int find_prefixes(rd_listing *l, char prefix[2][4096]) {
 
 /* prefix: of each part. */
 static void look_beside(rd_listing *l, char prefix[2][4096]) {
-  static const char *const fronts[] = {"", "train_", "val_"}, *const truths[] = {"labels", "masks"};
-  char text[3 * 4][64];
-  const char *known[3 * 4 + 4] = {"classes.txt", "train", "val"};
+  static const char *const fronts[] = {"", "train_", "val_"}, *const truths[] = {"labels", "masks", "depth", "maps"};
+  char text[3 * 6][64];
+  const char *known[3 * 6 + 4] = {"classes.txt", "train", "val"};
   size_t n = 3;
   int two = find_two(prefix[0]);
   for (int i = 0; i < 3; i++) {
     const char *const stems[] = {two < 0 ? "images" : names[two].first, two < 0 ? "images" : names[two].second,
-                                 truths[0], truths[1]};
-    for (int k = 0; k < 4; k++) {
-      snprintf(text[i * 4 + k], sizeof text[0], "%s%s.npy", fronts[i], stems[k]);
-      known[n++] = text[i * 4 + k];
+                                 truths[0], truths[1], truths[2], truths[3]};
+    for (int k = 0; k < 6; k++) {
+      snprintf(text[i * 6 + k], sizeof text[0], "%s%s.npy", fronts[i], stems[k]);
+      known[n++] = text[i * 6 + k];
     }
   }
   rd_look_beside(l, 2, known);
@@ -301,6 +310,7 @@ static int arrays_list(rd_listing *l) {
 }
 
 static int arrays_settle(sp_ctx *ctx, rd_self *self) {
+  if (self->p->target == RD_TARGET_MAP) return rd_settle_maps(ctx, self);
   return self->table->gives != RD_MASK ? rd_settle_words(ctx, self) : rd_settle_masks(ctx, self, self->p->path, NULL);
 }
 

@@ -15,6 +15,7 @@
 
 #include "class_file.h"
 #include "csv.h"
+#include "maps.h"
 
 /* ---- which file ---- */
 static int ends_in_csv(const char *path) {
@@ -253,7 +254,9 @@ static int csv_like(const char *path, int target) {
     like = !rd_csv_open(NULL, j->files[0], 0, &j->in) && !rd_csv_header(j);
     if (like) {
       const char *file = j->names.v[j->at[RD_FILE_COLUMN]], *value = j->names.v[j->at[RD_VALUE_COLUMN]];
-      int usual = !strcmp(file, "file") && !strcmp(value, target == RD_TARGET_MASK ? "mask" : "label");
+      int usual = !strcmp(file, "file") && !strcmp(value, target == RD_TARGET_MASK  ? "mask"
+                                                           : target == RD_TARGET_MAP ? "map"
+                                                                                     : "label");
       like = usual || finds_first(j);
     }
     rd_csv_close(&j->in);
@@ -265,6 +268,7 @@ static int csv_like(const char *path, int target) {
 }
 
 static int masks_like(const char *path) { return csv_like(path, RD_TARGET_MASK); }
+static int maps_like(const char *path) { return csv_like(path, RD_TARGET_MAP); }
 static int class_like(const char *path) { return csv_like(path, RD_TARGET_CLASS); }
 static int labels_like(const char *path) { return csv_like(path, RD_TARGET_LABELS); }
 static int numbers_like(const char *path) { return csv_like(path, RD_TARGET_NUMBERS); }
@@ -347,7 +351,10 @@ static int masks_settle(sp_ctx *ctx, rd_self *self) {
   return rd_settle_masks(ctx, self, dir, NULL);
 }
 
+static int maps_settle(sp_ctx *ctx, rd_self *self) { return rd_settle_maps(ctx, self); }
+
 const rd_lister rd_csv_class = {"csv", RD_TARGET_CLASS, class_like, csv_list, rd_settle_words, RD_KEPT};
 const rd_lister rd_csv_masks = {"csv", RD_TARGET_MASK, masks_like, csv_list, masks_settle, RD_KEPT};
+const rd_lister rd_csv_maps = {"csv", RD_TARGET_MAP, maps_like, csv_list, maps_settle, RD_KEPT};
 const rd_lister rd_csv_labels = {"csv", RD_TARGET_LABELS, labels_like, csv_list, rd_settle_words, RD_KEPT};
 const rd_lister rd_csv_numbers = {"csv", RD_TARGET_NUMBERS, numbers_like, csv_list, rd_settle_words, RD_KEPT};

@@ -30,6 +30,9 @@ static const char *const labels[] = {
 static const char *const masks[] = {"mask",         "masks",        "maskpath",         "maskfile",         "maskname",
                                     "maskfilename", "segmentation", "segmentationpath", "segmentationfile", "seg",
                                     "labelpath",    "labelfile",    "annotationpath",   "annotationfile",   NULL};
+static const char *const maps[] = {"map",       "maps",      "mappath",    "mapfile",       "depth",     "depths",
+                                   "depthmap",  "depthpath", "depthfile",  "depthfilename", "disparity", "disparitypath",
+                                   "height",    "heightmap", "heightpath", "dsm",           NULL};
 static const char *const splits[] = {"split",        "set",       "fold",      "subset",   "partition", "part",
                                      "phase",        "usage",     "datasplit", "dataset",  "isvalid",   "isval",
                                      "isvalidation", "traintest", "trainval",  "splitset", NULL};
@@ -59,7 +62,9 @@ static int is_index(const char *name) {
 }
 
 static const char *role_name(const rd_csv *j, int role) {
-  return role == RD_VALUE_COLUMN && j->l->p->target == RD_TARGET_MASK ? "mask" : role_names[role];
+  int target = j->l->p->target;
+  if (role == RD_VALUE_COLUMN && target == RD_TARGET_MAP) return "map";
+  return role == RD_VALUE_COLUMN && target == RD_TARGET_MASK ? "mask" : role_names[role];
 }
 
 /* "a, b, c", of many the first. */
@@ -135,15 +140,15 @@ static int add_value(rd_csv *j, int column) {
 
 /* "file=NAME", "second=NAME", "label=NAME", "split=NAME", or the name of a value. */
 static int take_given(rd_csv *j, char *item, unsigned *given) {
-  static const char *const roles[] = {"file", "label", "split", "second", "mask"};
+  static const char *const roles[] = {"file", "label", "split", "second", "mask", "map"};
   char *end = item + strlen(item), all[1024];
   text_trim(&item, &end);
   *end = 0;
   int role = RD_VALUE_COLUMN;
-  for (int k = 0; k <= RD_ROLES; k++) {
+  for (int k = 0; k < (int)(sizeof roles / sizeof *roles); k++) {
     size_t n = strlen(roles[k]);
     if (strncmp(item, roles[k], n) || item[n] != '=') continue;
-    role = k == RD_ROLES ? RD_VALUE_COLUMN : k;
+    role = k >= RD_ROLES ? RD_VALUE_COLUMN : k;
     item += n + 1;
     break;
   }
@@ -182,7 +187,7 @@ static int take_columns(rd_csv *j, unsigned *given) {
 static int no_column(rd_csv *j, int role) {
   const char *value = role_name(j, RD_VALUE_COLUMN);
   char all[1024];
-  static const char *const targets[] = {"mask", "class", "labels", "numbers"};
+  static const char *const targets[] = {"mask", "class", "labels", "numbers", "map"};
   list_names(j, NULL, j->names.n, all, sizeof all);
   return rd_csv_fail(
       j, SP_E_DATA,
@@ -292,7 +297,7 @@ static int find_file(rd_csv *j) {
   if (*at < 0 && !rc) *at = by_name(j, RD_FILE_COLUMN, ids, 1, &rc);
   if (*at >= 0 || rc) return rc;
   int n = count_named(j, NULL, 1, &one, &two);
-  if (n > 1 && j->l->p->target != RD_TARGET_MASK) return ask(j, RD_FILE_COLUMN, one, two);
+  if (n > 1 && rd_gives(j->l->p->target) != RD_MASK) return ask(j, RD_FILE_COLUMN, one, two);
   *at = one;
   return n ? SP_OK : no_column(j, RD_FILE_COLUMN);
 }
@@ -363,7 +368,10 @@ static int find_numbers(rd_csv *j) {
 
 static int find_mask(rd_csv *j) {
   int rc = SP_OK, one, two, *at = &j->at[RD_VALUE_COLUMN];
-  *at = exact(j, "mask");
+  int of_maps = j->l->p->target == RD_TARGET_MAP;
+  *at = exact(j, of_maps ? "map" : "mask");
+  if (*at < 0 && of_maps) *at = by_name(j, RD_VALUE_COLUMN, maps, 1, &rc);
+  if (rc) return rc;
   if (*at < 0) *at = by_name(j, RD_VALUE_COLUMN, masks, 1, &rc);
   if (*at < 0 && !rc && count_named(j, labels, 1, &one, &two) == 1) *at = one;
   if (*at < 0 && !rc && count_named(j, NULL, 1, &one, &two) == 1) *at = one;
@@ -403,11 +411,12 @@ static int find_labels(rd_csv *j) {
 
 static int find_value(rd_csv *j) {
   int target = j->l->p->target, rc = SP_OK;
-  if (!j->n_values && target == RD_TARGET_MASK) rc = find_mask(j);
+  int by_file = rd_gives(target) == RD_MASK;
+  if (!j->n_values && by_file) rc = find_mask(j);
   else if (!j->n_values && target == RD_TARGET_NUMBERS) rc = find_numbers(j);
   else if (!j->n_values) rc = find_labels(j);
   if (rc || !j->n_values) return rc;
-  if (target == RD_TARGET_MASK && j->n_values > 1) return ask(j, RD_VALUE_COLUMN, j->values[0], j->values[1]);
+  if (by_file && j->n_values > 1) return ask(j, RD_VALUE_COLUMN, j->values[0], j->values[1]);
   j->at[RD_VALUE_COLUMN] = j->values[0];
   if (target != RD_TARGET_NUMBERS && j->n_values == 1) j->n_values = 0;
   j->is_hot = j->n_values > 0 && target != RD_TARGET_NUMBERS;

@@ -17,7 +17,7 @@
 #include "words.h"
 
 /* The first that fits is taken. */
-static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
+static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_maps, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
                                            &rd_twos,      &rd_map_twos,  &rd_pairs,      &rd_map_pairs,   &rd_classes,
                                            &rd_shards,    &rd_arrays};
 static const char *const splits[] = {"the part for training", "the part for validation"};
@@ -305,7 +305,7 @@ static const rd_lister *lister_at(const rd_params *p, const char *dir) {
   for (size_t i = 0; i < sizeof listers / sizeof *listers; i++) {
     const rd_lister *l = listers[i];
     if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
-    if (p->target == RD_TARGET_MAP && (l == &rd_voc || l == &rd_arrays)) continue; /* these have masks */
+    if (p->target == RD_TARGET_MAP && l == &rd_voc) continue; /* its masks have classes */
     if (l->like(dir) || (l->flags & RD_IN_SPLITS && rd_looks_divided(dir, l))) return l;
   }
   return NULL;

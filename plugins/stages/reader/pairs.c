@@ -408,6 +408,14 @@ static int not_in_table(sp_ctx *ctx, const char *dir) {
                          dir);
 }
 
+/* The lists of VOC say which samples are in which part, of masks. */
+static void note_lists(rd_listing *l, const char *dir) {
+  char path[4096];
+  if (l->p->target != RD_TARGET_MAP || snprintf(path, sizeof path, "%s/ImageSets", dir) >= (int)sizeof path) return;
+  if (!access(path, F_OK))
+    rd_note(l, "ImageSets/ is not read for maps: a table with the columns file, map and split says which part is which");
+}
+
 static int pairs_list(rd_listing *l) {
   char dir[4096];
   plan p;
@@ -416,6 +424,7 @@ static int pairs_list(rd_listing *l) {
   if (*l->within) dir[strlen(dir) - 1] = 0;
   l->t->gives = RD_MASK;
   look(dir, &p, l->p->target);
+  note_lists(l, dir);
   int rc = check_plan(l->ctx, dir, &p), divided = 0;
   for (int k = RD_TRAIN_PART; k < RD_PARTS; k++) divided |= has_one(&p, k);
   if (!rc && are_classes(dir, &p)) return not_pairs(l->ctx, dir, l->p->target);

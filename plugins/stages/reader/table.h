@@ -136,8 +136,8 @@ typedef struct rd_lister {
   int (*settle)(sp_ctx *ctx, rd_self *self);
   unsigned flags; /* RD_IN_SPLITS, RD_KEPT */
 } rd_lister;
-extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_masks, rd_csv_numbers, rd_files,
-    rd_map_pairs, rd_map_twos, rd_pairs, rd_shards, rd_twos, rd_voc;
+extern const rd_lister rd_arrays, rd_classes, rd_csv_class, rd_csv_labels, rd_csv_maps, rd_csv_masks, rd_csv_numbers,
+    rd_files, rd_map_pairs, rd_map_twos, rd_pairs, rd_shards, rd_twos, rd_voc;
 
 /* ---- table.c ---- */
 int rd_gives(int target); /* RD_MASK ... of a target */
