@@ -5,6 +5,7 @@ local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
+local dense = require "spcore.dense"
 local first_weights = (require "spcore.checkpoint").first_weights
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
@@ -19,64 +20,50 @@ local opt = sp.args({
   data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/; left/ and right/), or train/ and val/ of such; .tar", value = "DIR|FILE" },
   val = { "", "folder with the images and maps for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 256", min = 1, max = 4096 },
-  batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
+  batch = dense.options.batch,
   steps = { 1000, "optimizer steps", min = 1 },
-  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
-    instead_of = "steps" },
+  epochs = dense.options.epochs,
   lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone 1e-3", min = 0.0 },
-  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
-    default = "none" },
+  ema = dense.options.ema,
   cost = { "absolute", "what a difference costs", choices = { "absolute", "square", "huber" } },
   standardize = { true, "values are learned less their mean, by their deviation in training; --no-standardize: as they are" },
-  width = { 8, "channels of the first layer", min = 1, max = 1024 },
-  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  width = dense.options.width,
+  levels = dense.options.levels,
   train_encoder = { false, "with --backbone: train it as well" },
   fusion = twos.option,
   separate_colours = twos.separate,
-  grey = { false, "images have one channel, their brightness" },
+  grey = dense.options.grey,
   mean = numbers.options.mean,
   std = numbers.options.std,
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
-  model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
-  output_stride = {
-    0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
-    min = 1, max = 32,
-  },
+  model = dense.options.model,
+  output_stride = dense.options.output_stride,
   augment = { "none", "FILE.lua: a chain of what is done to training images and maps, such as the shipped chains/seg.lua",
     value = "none|FILE.lua" },
   show_augment = augment_sheet.option,
-  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
+  eval_every = dense.options.eval_every,
   metrics = {
     "auto", "what validations are judged by: mae,rmse,bias,r2 and, of values above 0, silog,abs_rel,sq_rel,rmse_log,delta1,delta2,delta3;"
       .. " none", default = "all of these", value = "LIST",
   },
-  pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
+  pictures = dense.options.pictures,
   least = { 1e-3, "of silog, abs_rel and the like: a true value below does not count, a predicted one counts as this", min = 1e-6, max = 1e30 },
 }, { doc = "Trains a network that gives each pixel a number, such as a depth.", without = { "by_hand" }, checkpoints = true })
 
 if opt.data == "" then sp.usage "--data DIR is missing: a folder with images/ and depth/" end
-local place, chain_file = chain.option(opt.augment)
-if not chain_file and place ~= "none" then
-  sp.usage("--augment %s: maps have no augmentation of their own; name a chain, such as --augment chains/seg.lua", opt.augment)
-end
-augment_sheet.check(opt, chain_file, "such as --augment chains/seg.lua")
+local place, chain_file = dense.augmentation(opt, "maps have no augmentation of their own")
 backbone.check(opt, {
   only = { weights = "", variant = "", model = "unet", output_stride = 0, train_encoder = false }, no = { width = 8, levels = 3 },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
-if backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
-  sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
-end
+dense.check_stride(opt)
 numbers.check(opt)
 local known = opt.backbone ~= "" and backbone.describe(opt, opt.model) or nil
 local size, steps = opt.size > 0 and opt.size or known and 256 or 64, opt.steps
-local lr, halved = opt.lr >= 0 and opt.lr or known and 1e-3 or 6e-3, 1 << opt.levels
-if not known and size % halved ~= 0 then
-  sp.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
-    math.max(halved, size // halved * halved))
-end
+local lr = opt.lr >= 0 and opt.lr or known and 1e-3 or 6e-3
+if not known then dense.check_size(opt, size) end
 opt.size, opt.lr = size, lr -- what settings.json tells
 
 local lowest, highest -- value of the training part
@@ -158,7 +145,7 @@ g:train {
   optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
   lr = sp.cosine { lr = lr, steps = steps, warm_up = steps // 5 },
 }
-local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+local every = dense.every(opt, steps)
 opt.eval_every, opt.steps = every, steps
 if every < steps then g:evaluate { data = val, every = every } end
 

@@ -5,6 +5,7 @@ local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local data_defaults = require "spcore.data_defaults"
+local dense = require "spcore.dense"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
@@ -21,14 +22,12 @@ local opt = sp.args({
     sets = "reader.val_path" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 1, max = 255, sets = "reader.classes" },
   size = { -1, "pixels of a side", default = "64; with --backbone and --reference 256", min = 1, max = 4096 },
-  batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
+  batch = dense.options.batch,
   steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 1 },
-  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
-    instead_of = "steps" },
+  epochs = dense.options.epochs,
   lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
-  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
-    default = "none" },
+  ema = dense.options.ema,
   rate = {
     "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
     choices = { "cosine", "step", "one_cycle" },
@@ -36,41 +35,34 @@ local opt = sp.args({
   loss = { "cross_entropy", "the loss", choices = { "cross_entropy", "dice", "focal" } },
   label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
   samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 1, sets = "reader.samples" },
-  width = { 8, "channels of the first layer", min = 1, max = 1024 },
-  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  width = dense.options.width,
+  levels = dense.options.levels,
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
   fusion = twos.option,
   separate_colours = twos.separate,
-  grey = { false, "images have one channel, their brightness" },
+  grey = dense.options.grey,
   mean = numbers.options.mean,
   std = numbers.options.std,
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
   variant = backbone.options.variant,
   cache = backbone.options.cache,
-  model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
-  output_stride = {
-    0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
-    min = 1, max = 32,
-  },
+  model = dense.options.model,
+  output_stride = dense.options.output_stride,
   augment = {
     "none", "FILE.lua: a chain of what is done to training images and masks, such as the shipped chains/seg.lua; cpu:FILE.lua: on "
       .. "the processor", value = "none|FILE.lua",
   },
   show_augment = augment_sheet.option,
-  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
+  eval_every = dense.options.eval_every,
   metrics = measure.option,
-  pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
+  pictures = dense.options.pictures,
   warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
   reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
 
-local place, chain_file = chain.option(opt.augment)
-if not chain_file and place ~= "none" then
-  sp.usage("--augment %s: a segmentation has no augmentation of its own; name a chain, such as --augment chains/seg.lua", opt.augment)
-end
-augment_sheet.check(opt, chain_file, "such as --augment chains/seg.lua")
+local place, chain_file = dense.augmentation(opt, "a segmentation has no augmentation of its own")
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
   sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
 end
@@ -82,9 +74,7 @@ backbone.check(opt, {
 if opt.cache ~= "off" and opt.train_encoder then
   sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
-if backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
-  sp.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
-end
+dense.check_stride(opt)
 local known = opt.backbone ~= "" and backbone.describe(opt, opt.model) or nil
 local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
 if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
@@ -125,11 +115,7 @@ end
 
 local size, batch = pick(opt.size, known and 256 or 64, 256), opt.batch
 local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
-local halved = 1 << opt.levels
-if not known and not opt.reference and size % halved ~= 0 then
-  sp.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
-    math.max(halved, size // halved * halved))
-end
+if not known and not opt.reference then dense.check_size(opt, size) end
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local rates = {
@@ -236,7 +222,7 @@ local function train(g)
     loss, optimizer = g.adamw { lr = lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema },
     lr = rates[opt.rate](),
   }
-  local every = opt.eval_every > 0 and opt.eval_every or opt.epochs > 0 and steps // opt.epochs or math.max(1, (steps + 3) // 4)
+  local every = dense.every(opt, steps)
   opt.eval_every, opt.samples, opt.steps = every, samples, steps
   if every < steps then g:evaluate { data = val, every = every } end
 
