@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
+#include "host/foreign.h"
 #include "host/registry_impl.h"
 
 /* The path of BASE.so in the first folder that has it; false: none has. */
@@ -267,19 +268,6 @@ static const sp_format_type *find_format(const sp_registry *reg, const char *pat
   return NULL;
 }
 
-/* What torch.save() writes. */
-static bool is_pickle(const char *dot) {
-  static const char *const dots[] = {".pth", ".pt", ".bin", ".ckpt", ".pkl"};
-  for (size_t i = 0; i < SP_ARRAY(dots); i++)
-    if (!strcmp(dot, dots[i])) return true;
-  return false;
-}
-
-static bool ends_in(const char *path, const char *end) {
-  size_t n = strlen(path), m = strlen(end);
-  return n >= m && !strcmp(path + n - m, end);
-}
-
 int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type **type, sp_err *err) {
   sp_err why = {0};
   *type = find_format(reg, path);
@@ -296,18 +284,12 @@ int sp_registry_format(sp_registry *reg, const char *path, const sp_format_type 
     *err = why;
     return sp_prefix(err, "%s", path);
   }
-  if (is_pickle(dot))
-    return sp_fail(err, SP_E_NOTFOUND,
-                   "%s: a file of PyTorch (a pickle), which is not read here: spcore_convert.py %s -o NAME writes "
-                   "NAME.safetensors",
-                   path, path);
-  if (!strcmp(dot, ".onnx"))
-    return sp_fail(err, SP_E_NOTFOUND, "%s: a network of ONNX: spcore_convert.py %s -o NAME makes layers and weights of it",
-                   path, path);
-  if (ends_in(path, ".safetensors.index.json"))
-    return sp_fail(err, SP_E_NOTFOUND,
-                   "%s: the list of a set's files, which are read as one: in Python save_file({k: v for f in FILES for k, v in "
-                   "load_file(f).items()}, \"ALL.safetensors\"), of safetensors.torch, makes it", path);
+  sp_sb words = {0};
+  if (sp_foreign_words(path, &words)) {
+    sp_fail(err, SP_E_NOTFOUND, "%s: %s", path, sp_sb_str(&words));
+    sp_sb_free(&words);
+    return err->status;
+  }
   return sp_fail(err, SP_E_NOTFOUND, "%s: no plugin reads or writes '%s' files%s", path, dot, BUILT_WITHOUT);
 }
 

@@ -297,7 +297,7 @@ static int choose(sp_names *k, size_t from, size_t to, const sp_view **best, siz
 #define MAX_LISTED 8
 typedef struct listed {
   sp_sb list;
-  size_t n, of_type; /* whose shape is the wanted one, and the type is not */
+  size_t n, of_type, quantised; /* of_type: whose type alone is wrong; quantised: few bits where floats are wanted */
 } listed;
 
 static void note(listed *l, const char *fmt, ...) SP_PRINTF(2, 3);
@@ -331,6 +331,7 @@ static void look_at_weights(sp_names *k, const sp_view *v, const sp_weights *sta
     const char *has = e->spec.dtype ? sp_spec_str(&e->spec, a, sizeof a) : "of a type that is not taken";
     note(&to[BAD], "%s is %s, wanted %s", e->name, has, sp_spec_str(&want, b, sizeof b));
     to[BAD].of_type += sp_spec_equal(&like, &want);
+    to[BAD].quantised += !e->spec.dtype || (want.dtype == SP_F32 && (e->spec.dtype == SP_I8 || e->spec.dtype == SP_U8));
   }
 }
 
@@ -435,6 +436,8 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, const b
     sp_sb_putf(sb, "; no entry begins with '%s', but with ", v->prefix);
     put_first_words(k, sb);
     put_other_prefix(k, sb);
+  } else if (lists[BAD].quantised) {
+    sp_sb_put(sb, "; numbers of 8 bits and fewer are a quantised network's: get the file of float32, float16 or bfloat16");
   } else if (lists[BAD].n && lists[BAD].of_type == lists[BAD].n) {
     sp_sb_put(sb, "; save it with the types that are wanted");
   } else if (lists[BAD].n || !put_other_prefix(k, sb)) {

@@ -101,6 +101,18 @@ void im_png_about(const im_decoder *d, im_pixels *out) {
                      .picture = 1};
 }
 
+/* An animation (APNG) says so in front of its pixels. */
+static int is_animated(const im_decoder *d) {
+  enum { FIRST_AT = 8, AROUND = 12 };
+  const uint8_t *p = d->file.p;
+  for (size_t at = FIRST_AT, n; at + AROUND <= d->size && memcmp(p + at + 4, "IDAT", 4); at += n + AROUND) {
+    n = (size_t)p[at] << 24 | (size_t)p[at + 1] << 16 | (size_t)p[at + 2] << 8 | p[at + 3];
+    if (!memcmp(p + at + 4, "acTL", 4)) return 1;
+    if (n > d->size) return 0;
+  }
+  return 0;
+}
+
 static int read_rows(job *j, png_structp png, png_infop info) {
   png_set_read_fn(png, j, take_bytes);
   png_set_chunk_malloc_max(png, MOST_CHUNK); /* whatever length a chunk claims */
@@ -125,6 +137,8 @@ static int read_rows(job *j, png_structp png, png_infop info) {
   } else {
     want_numbers(j, png, colour, depth);
   }
+  if (is_animated(j->d) && !*j->d->lost)
+    snprintf(j->d->lost, sizeof j->d->lost, "several pictures, of which the first is read");
   int passes = png_set_interlace_handling(png);
   png_read_update_info(png, info);
   size_t pixel = j->out ? (size_t)j->out->channels * im_type_bytes(j->out->type) : j->how == AS_LABELS ? 1 : 3;

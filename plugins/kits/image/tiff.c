@@ -70,10 +70,17 @@ static int warned(TIFF *tif, void *arg, const char *module, const char *fmt, va_
 static int broken(im_decoder *d) { return *d->why ? IM_BROKEN : im_say(d, IM_BROKEN, "libtiff: the file is damaged"); }
 
 /* ---- the picture ---- */
+#define COMPLEX_NUMBERS "its numbers are complex, which are not read; save parts or magnitudes of them as float32"
+
 /* Of numbers that RGB bytes cannot be made of as they are. */
+static int is_complex(const job *j) {
+  return j->form == SAMPLEFORMAT_COMPLEXINT || j->form == SAMPLEFORMAT_COMPLEXIEEEFP;
+}
+
 static int check_bytes(job *j) {
   static const char *const forms[] = {[SAMPLEFORMAT_INT] = "with a sign", [SAMPLEFORMAT_IEEEFP] = "float"};
   int odd = j->form == SAMPLEFORMAT_INT || j->form == SAMPLEFORMAT_IEEEFP;
+  if (is_complex(j)) return im_say(j->d, IM_BROKEN, COMPLEX_NUMBERS);
   if (odd || j->bits > MOST_BITS)
     return im_say(j->d, IM_BROKEN,
                   "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read as bytes, `dtype = \"float32\"` "
@@ -147,7 +154,19 @@ static void note_lost(job *j, TIFF *tif) {
                           : "four are",
              cure);
   else if (j->bits == 16) im_lost_bits(j->d, j->bits);
-  else if (!TIFFLastDirectory(tif)) snprintf(j->d->lost, sizeof j->d->lost, "several pages, of which the first is read");
+  else if (!TIFFLastDirectory(tif))
+    snprintf(j->d->lost, sizeof j->d->lost, "several pages, of which the first is read");
+}
+
+/* Some releases of libtiff (4.5.0 of Debian 12 with its security fixes) read tiles without compression only where their
+ * size is a multiple of their own buffer's granularity. With a buffer that is as large as a tile all read them. */
+static tmsize_t exact_buffer(TIFF *tif) {
+  uint16_t way = COMPRESSION_NONE;
+  TIFFGetFieldDefaulted(tif, TIFFTAG_COMPRESSION, &way);
+  tmsize_t size = TIFFIsTiled(tif) && way == COMPRESSION_NONE ? TIFFTileSize(tif) : 0;
+  for (uint32_t i = 0, n = size > 0 ? TIFFNumberOfTiles(tif) : 0; i < n; i++)
+    if (TIFFGetStrileByteCount(tif, i) != (uint64_t)size) return 0;
+  return size > 0 ? size : 0;
 }
 
 static int run(job *j, TIFF *tif) {
@@ -160,8 +179,10 @@ static int run(job *j, TIFF *tif) {
   leave_alone(tif);
   if (!TIFFRGBAImageOK(tif, why)) return im_say(d, IM_BROKEN, "libtiff: %.200s", why);
   uint8_t *rgb = im_reserve(j->px, n * 3);
-  uint32_t *packed = im_reserve(&d->spare, n * sizeof *packed);
+  tmsize_t tile = exact_buffer(tif);
+  uint32_t *packed = im_reserve(&d->spare, n * sizeof *packed + (size_t)tile);
   if (!rgb || !packed) return im_say(d, SP_E_NOMEM, "no memory for %d x %d pixels", j->w, j->h);
+  if (tile && !TIFFReadBufferSetup(tif, packed + n, tile)) return broken(d);
   if (!TIFFReadRGBAImageOriented(tif, (uint32_t)j->w, (uint32_t)j->h, packed, ORIENTATION_TOPLEFT, 1) || *d->why)
     return broken(d);
   for (size_t i = 0; i < n; i++) {
@@ -256,6 +277,7 @@ static int run_numbers(job *j, TIFF *tif) {
   if (rc) return rc;
   if (!has_numbers(j)) return SP_OK; /* of other colours libtiff makes RGB */
   take_nodata(d, tif);
+  if (is_complex(j)) return im_say(d, IM_BROKEN, COMPLEX_NUMBERS);
   if ((type = type_of(j)) < 0)
     return im_say(d, IM_BROKEN, "its numbers are of a kind that is not read (%d bits, format %d); save it as float32",
                   j->bits, j->form);

@@ -87,7 +87,8 @@ static int damaged(walk *w, const char *why) {
   const char *path = w->t->name;
   char what[WHAT_WORDS];
   if (!*w->last && !w->tape->failed) {
-    int known = what_is_file(w->t->path, what) && !strstr(what, "compressed by");
+    int known =
+        what_is_file(w->t->path, what) && !strstr(what, "gzip") && !strstr(what, "zstd") && !strstr(what, "a tar");
     return w->ctx->host->fail(w->ctx, SP_E_DATA, "%s is no tar, or its first header is damaged%s%s", path,
                               known ? ": " : "", known ? what : "");
   }
@@ -96,11 +97,15 @@ static int damaged(walk *w, const char *why) {
 
 /* Where libarchive says a header begins, what is before must have ended: a member with holes has fewer bytes than its
  * size says, and could not be read by its place. */
-static int check_end(const walk *w) {
-  if (w->end < 0 || archive_read_header_position(w->a) == (w->end + BLOCK - 1) / BLOCK * BLOCK) return SP_OK;
+static int has_holes(const walk *w, const char *name) {
   return w->ctx->host->fail(w->ctx, SP_E_DATA,
                             "%s: %s is stored with holes, as sparse files are; pack it again without tar's --sparse",
-                            w->t->name, w->last);
+                            w->t->name, name);
+}
+
+static int check_end(const walk *w) {
+  if (w->end < 0 || archive_read_header_position(w->a) == (w->end + BLOCK - 1) / BLOCK * BLOCK) return SP_OK;
+  return has_holes(w, w->last);
 }
 
 static int visit(walk *w, struct archive_entry *e) {
@@ -110,6 +115,7 @@ static int visit(walk *w, struct archive_entry *e) {
   if (!name) return damaged(w, "a member's name cannot be read");
   int rc = check_end(w);
   if (rc) return rc;
+  if (archive_entry_sparse_count(e) > 0) return has_holes(w, name);
   if (ends_at(w, w->behind)) w->archive++;
   snprintf(w->last, sizeof w->last, "%s", name);
   w->end = -1;

@@ -11,6 +11,7 @@
 
 #define PICTURE "convert it to PNG or JPEG"
 #define UNPACK "unpack it"
+#define IMPORT "spcore_import.py FILE -o NEW makes tar files of it"
 
 typedef struct magic {
   int at, n;
@@ -63,8 +64,14 @@ static const magic magics[] = {
     MAGIC(257, "ustar", "a tar archive; " UNPACK),
     MAGIC(0, "\x93NUMPY", "a NumPy array (.npy)"),
     MAGIC(0, "\x89HDF\r\n", "an HDF5 file; save its arrays as .npy"),
-    MAGIC(0, "PAR1", "a Parquet file; write its images as files"),
-    MAGIC(0, "ARROW1", "an Arrow file; write its images as files"),
+    MAGIC(0, "PAR1", "a Parquet file; " IMPORT),
+    MAGIC(0, "ARROW1", "an Arrow file; " IMPORT),
+    MAGIC(16, "\xDE\xC0\xEF\xBE", "an LMDB; " IMPORT),
+    MAGIC(0, "MATLAB ", "a MATLAB file; save its arrays as .npy"),
+    MAGIC(344, "n+1\0", "a NIfTI file; save its slices as .npy"),
+    MAGIC(0, "NRRD000", "an NRRD file; save its slices as .npy"),
+    MAGIC(0, "GGUF", "the weights of a language model (GGUF)"),
+    MAGIC(0, "\x04\x22\x4D\x18", "compressed by lz4; " UNPACK),
     MAGIC(0, "SQLite format 3", "an SQLite database"),
     MAGIC(0, "\x80\2", "a pickle of Python; save the array with numpy.save(..., allow_pickle=False)"),
     MAGIC(0, "\x80\3", "a pickle of Python; save the array with numpy.save(..., allow_pickle=False)"),
@@ -101,6 +108,10 @@ static const struct {
      {"file of arrays", "files of arrays", "numpy.save(\"FILE.npy\", array) for each image, in Python"}},
     {" zip 7z rar tar.xz txz tar.bz2 tbz2 tar.zst tzst ",
      {"archive that is not read", "archives that are not read", "unpack it, or let spcore_import.py FILE.zip -o NEW read it"}},
+    {" parquet pq arrow feather tfrecord tfrecords tfrec mdb ",
+     {"file of records", "files of records", "spcore_import.py FOLDER -o NEW makes tar files of them"}},
+    {" pkl pickle pt pth ",
+     {"pickle of Python", "pickles of Python", "numpy.save(\"FILE.npy\", array) for each image, in Python"}},
 };
 
 int what_ending(const char *name) {
@@ -118,10 +129,12 @@ int what_ending(const char *name) {
 const what_format *what_of(int i) { return &formats[i].format; }
 
 /* ---- by bytes ---- */
-/* .npz: a zip whose first member is an array. */
+/* By the name of the first member of a zip: .npz, and what torch.save() writes. */
 static const char *zip_words(const char *p, size_t n) {
-  for (size_t i = 30; i + 4 <= n && i < 200; i++)
+  for (size_t i = 30; i + 4 <= n && i < 200; i++) {
     if (!memcmp(p + i, ".npy", 4)) return "a NumPy archive (.npz), not one array; save each with numpy.save()";
+    if (!memcmp(p + i, ".pkl", 4)) return "a file of PyTorch (a pickle); save each array with numpy.save()";
+  }
   return NULL;
 }
 

@@ -272,8 +272,25 @@ int rd_too_long(sp_ctx *ctx, const char *base, const char *rel) {
   return ctx->host->fail(ctx, SP_E_INVALID, "a path in %.200s is too long: %.200s...", base, rel);
 }
 
+/* What a file is that is named as the data, and what makes data of it. */
+static int about_file(const char *path, char *words, size_t size) {
+  char what[WHAT_WORDS];
+  int known = what_is_file(path, what), form = what_ending(path);
+  const char *dot = strrchr(path, '.');
+  if (dot && !strcasecmp(dot, ".json"))
+    snprintf(words, size, "it is JSON, as of COCO or LabelMe: spcore_import.py %s -o NEW makes tar files of it", path);
+  else if (known && strstr(what, "zip archive"))
+    snprintf(words, size, "it is a zip archive; unpack it, or spcore_import.py %s -o NEW makes tar files of it", path);
+  else if (known && strstr(what, "spcore_import.py"))
+    snprintf(words, size, "%.*s; spcore_import.py %s -o NEW makes tar files of it", (int)strcspn(what, ";"), what, path);
+  else if (known) snprintf(words, size, "%s", what);
+  else if (form >= 0) snprintf(words, size, "it is one of the %s, to be converted: %s", what_of(form)->many, what_of(form)->cure);
+  return known || form >= 0;
+}
+
 static int check_path(sp_ctx *ctx, const char *name, const char *path) {
-  struct stat st;
+  char what[PATH_MAX + 2 * WHAT_WORDS];
+  struct stat st = {0};
   if (rd_names_shards(path) || rd_lists_shards(path)) return SP_OK;
   if (fetch_is_address(path))
     return ctx->host->fail(
@@ -285,6 +302,9 @@ static int check_path(sp_ctx *ctx, const char *name, const char *path) {
                     : S_ISDIR(st.st_mode) || rd_is_csv(path) ? NULL
                                                              : "neither a folder nor a .csv, .tsv or .txt file";
   if (!why) return SP_OK;
+  if (S_ISREG(st.st_mode) && about_file(path, what, sizeof what))
+    return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, a .csv file or tar files", path, what,
+                           name);
   return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s: %s; %s is a folder of data, a .csv file or tar files%s", path, why,
                          name, *name == 'p' ? ", or \"shapes\" or \"random\"" : "");
 }
