@@ -6,13 +6,14 @@
 
 #include "../deviation/deviation.h"
 
-#define DEPTH_ERROR_DOC "Exact sums of relative and logarithmic differences, for AbsRel, SqRel, RMSE log, SILog and delta"
+#define DEPTH_ERROR_DOC \
+  "Exact sums of relative and logarithmic differences, for AbsRel, SqRel, RMSE log, SILog and delta"
 
 /* Rows of a column: counts, and sums over x (input) and y (target) of |x - y| / y, (x - y)^2 / y, g and g^2, where g is
  * log x - log y. */
 enum { DEPTH_COUNTS, DEPTH_ABS, DEPTH_SQUARE, DEPTH_LOG, DEPTH_LOG_SQUARE, DEPTH_ROWS };
-/* Counts: pairs that are summed, inputs that are not finite, targets below `least`, inputs below `least`, pairs of which
- * the larger one is less than 1.25, 1.25^2 and 1.25^3 times the other. */
+/* Counts: pairs that are summed, inputs that are not finite, targets below `least`, inputs below `least`, pairs of
+ * which the larger one is less than 1.25, 1.25^2 and 1.25^3 times the other. */
 enum { DEPTH_N, DEPTH_NOT_FINITE, DEPTH_LOW_TARGETS, DEPTH_LOW_INPUTS, DEPTH_DELTA, DEPTH_DELTAS = 3 };
 enum { DEPTH_CELLS = DEPTH_ROWS * DEV_LIMBS };
 

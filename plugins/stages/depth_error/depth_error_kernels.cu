@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * depth_error_kernels.cu - exact sums of relative and logarithmic differences on CUDA: a block adds a column's counts and limbs in
- * shared memory, with integer atomics, which give the same whatever their order. */
+ * depth_error_kernels.cu - exact sums of relative and logarithmic differences on CUDA: a block adds a column's counts
+ * and limbs in shared memory, with integer atomics, which give the same whatever their order. */
 #include "depth_error_kernels.h"
 
 #include "../../kits/cuda/launch.h"

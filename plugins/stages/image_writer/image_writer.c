@@ -367,9 +367,15 @@ static const sp_param image_writer_params[] = {
     {.name = "values",
      .type = SP_PARAM_STRING,
      AT(values),
-     .doc = "file of the enlarged logits themselves, of one channel, v * values_std + values_mean: .npy, float32 H x W, or .png "
-            "of 16 bits, in values_scale; empty: none"},
-    {.name = "values_std", .type = SP_PARAM_FLOAT, AT(values_std), .def = 1, .min = -1e30, .max = 1e30, .doc = "see values"},
+     .doc = "file of the enlarged logits themselves, of one channel, v * values_std + values_mean: .npy, float32 H x W, "
+            "or .png of 16 bits, in values_scale; empty: none"},
+    {.name = "values_std",
+     .type = SP_PARAM_FLOAT,
+     AT(values_std),
+     .def = 1,
+     .min = -1e30,
+     .max = 1e30,
+     .doc = "see values"},
     {.name = "values_mean", .type = SP_PARAM_FLOAT, AT(values_mean), .min = -1e30, .max = 1e30, .doc = "see values"},
     {.name = "values_scale",
      .type = SP_PARAM_FLOAT,

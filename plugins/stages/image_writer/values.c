@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * values.c - a picture's numbers, of logits of one channel, to a file, a row at a time: as .npy of float32, or as a PNG of 16
- * bits, in which a number is a whole multiple of values_scale, and 0 says that there is none. */
+ * values.c - a picture's numbers, of logits of one channel, to a file, a row at a time: as .npy of float32, or as a PNG
+ * of 16 bits, in which a number is a whole multiple of values_scale, and 0 says that there is none. */
 #include "image_writer.h"
 
 #include <errno.h>
@@ -27,7 +27,8 @@ int iw_values_begin(iw_worker *w, const iw_params *p, const char *path, int widt
   *v = (iw_values){.w = width, .h = height, .npy = iw_is_npy(path), .file = {.fd = -1}, .numbers = v->numbers,
                    .mean = p->values_mean, .std = p->values_std, .scale = p->values_scale, .least = INFINITY,
                    .most = -INFINITY};
-  if (!im_reserve(&v->numbers, (size_t)width * (size_t)height * sizeof(uint16_t))) return failed(v, SP_E_NOMEM, "no memory");
+  if (!im_reserve(&v->numbers, (size_t)width * (size_t)height * sizeof(uint16_t)))
+    return failed(v, SP_E_NOMEM, "no memory");
   if (!v->npy) return SP_OK;
   if (snprintf(v->part, sizeof v->part, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof v->part)
     return failed(v, SP_E_INVALID, "the path is too long");

@@ -62,7 +62,7 @@ static const sp_port map_picture_outputs[] = {{.name = "image",
                                                .dtypes = SP_DT(SP_U8),
                                                .ndim = 4,
                                                .flags = SP_PORT_NOGRAD,
-                                               .doc = "N x 3 x H x W, channels last; grey squares where there is no value"},
+                                               .doc = "N x 3 x H x W, channels last; grey where there is no value"},
                                               {.name = NULL}};
 static const sp_param map_picture_params[] = {{.name = "lo",
                                                .type = SP_PARAM_FLOAT,
