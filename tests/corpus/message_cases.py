@@ -266,3 +266,14 @@ def copies_in_both_parts(c):
     c.run(f"{CLS.replace(' --quiet', '')} --data d --out r", says="1 file is in training and in validation")
     c.run("data d --check", says="duplicates in train and val: 2 images for validation")
     c.cured |= {text for text in r.text.splitlines() if "one name and content" in text}
+
+
+@case
+def images_without_a_header(c):
+    "a header without a size: --check names the file"
+    for k in range(6):
+        c.image(f"d/{'ab'[k % 2]}/{k}.png", 8)
+    c.write("d/a/9.png", b"\x89PNG\r\n\x1a\n" + bytes(9))
+    r = c.run("data d", says="1 image has no size in the header; --check names each")
+    c.run("data d --check", 1, "d/a/9.png: ", lacks="no size in the header")
+    c.cured |= {text for text in r.text.splitlines() if "no size in the header" in text}

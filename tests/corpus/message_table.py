@@ -81,7 +81,6 @@ OPEN = [
     ("scripts/spcore/device.lua", "; take --device cpu", LATER),
     ("scripts/spcore/device.lua", "this build has no CUDA device; take --device cpu", LATER),
     ("scripts/spcore/survey.lua", "images, evenly spread over", LATER),
-    ("scripts/spcore/survey.lua", "no size in the header; --check names each", LATER),
     ("scripts/spcore/windows.lua", "--flip: this network has been trained with the middle of ima", LATER),
     ("plugins/modules/tones/tones.h", "the stage before normalize, and set `max = 255` where white", LATER),
 ]
