@@ -71,11 +71,19 @@ template <typename T, typename Make> static __device__ __forceinline__ void each
     }
     return;
   }
-#pragma unroll 2
-  for (; at < words; at += stride) {
-    word w = *reinterpret_cast<const word *>(in + at * N);
-    make(at * N, w.v);
-    *reinterpret_cast<word *>(out + at * N) = w;
+  /* Two words are on their way before the first is stored: the compiler does not move a load over a store. */
+  for (; at < words; at += 2 * stride) {
+    bool both = at + stride < words;
+    int64_t two[2] = {at * N, (both ? at + stride : at) * N};
+    word w[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) w[i] = *reinterpret_cast<const word *>(in + two[i]);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      if (i == 1 && !both) break;
+      make(two[i], w[i].v);
+      *reinterpret_cast<word *>(out + two[i]) = w[i];
+    }
   }
 }
 
@@ -128,14 +136,17 @@ struct point_tables {
   float lo[TABLES], scale[TABLES];
 };
 
+/* A value of channel c by what was seen of its channel. */
 template <typename T>
-static __device__ __forceinline__ T changed_value(const tones_how &how, const tones_step &s, float max,
-                                                  const tones_look *looks, const point_tables *t, int c, T v) {
+static __device__ __forceinline__ T by_look(const tones_how &how, const tones_step &s, float max,
+                                            const tones_look *looks, const point_tables *t, int c, T v) {
   if (sizeof(T) == 1) return (T)(t ? t->byte[c][(int)v] : point_entry(s.op, s.by, how.gain, looks + c, (int)v));
   if (t && s.op == TONES_AUTOCONTRAST) return (T)point_stretch((float)v, t->lo[c], t->scale[c], max);
-  if (t && s.op == TONES_EQUALIZE) return (T)point_float(t->byte[c][point_byte((float)v, max)], max);
+  if (t) return (T)point_float(t->byte[c][point_byte((float)v, max)], max);
   return (T)point_value(s.op, s.by, how.gain, max, looks + c, (float)v);
 }
+
+template <int OP> struct tones_known { enum { value = OP }; };
 
 template <typename T>
 static __device__ __forceinline__ void points(const aug_job &j, const tones_how &how, const tones_step &s,
@@ -154,17 +165,36 @@ static __device__ __forceinline__ void points(const aug_job &j, const tones_how 
     tables.scale[threadIdx.x] = point_scale(&tables.lo[threadIdx.x], looks[threadIdx.x].hi, max);
   }
   __syncthreads();
-  each_word<T>(j, [&](int64_t first, T(&v)[N]) {
-    take_all(seen, v);
-    if (own) {
+  if (own) {
+    each_word<T>(j, [&](int64_t first, T(&v)[N]) {
+      take_all(seen, v);
       channel_at at(j, first);
 #pragma unroll
-      for (int k = 0; k < N; k++, at.next()) v[k] = changed_value<T>(how, s, max, looks, t, at.c, v[k]);
-      return;
-    }
+      for (int k = 0; k < N; k++, at.next()) v[k] = by_look<T>(how, s, max, looks, t, at.c, v[k]);
+    });
+  } else if (sizeof(T) == 1) {
+    each_word<T>(j, [&](int64_t, T(&v)[N]) {
 #pragma unroll
-    for (int k = 0; k < N; k++) v[k] = changed_value<T>(how, s, max, looks, t, 0, v[k]);
-  });
+      for (int k = 0; k < N; k++) v[k] = (T)tables.byte[0][(int)v[k]];
+    });
+  } else {
+    auto each = [&](auto op) { /* a constant: no value asks which operation it is */
+      each_word<T>(j, [&](int64_t, T(&v)[N]) {
+        take_all(seen, v);
+#pragma unroll
+        for (int k = 0; k < N; k++) v[k] = (T)point_value(decltype(op)::value, s.by, how.gain, max, looks, (float)v[k]);
+      });
+    };
+    switch (s.op) {
+      case TONES_SOLARIZE: return each(tones_known<TONES_SOLARIZE>());
+      case TONES_POSTERIZE: return each(tones_known<TONES_POSTERIZE>());
+      case TONES_INVERT: return each(tones_known<TONES_INVERT>());
+      case TONES_GAMMA: return each(tones_known<TONES_GAMMA>());
+      case TONES_BRIGHTNESS: return each(tones_known<TONES_BRIGHTNESS>());
+      case TONES_CONTRAST: return each(tones_known<TONES_CONTRAST>());
+      default: return each(tones_known<TONES_LEAVE>());
+    }
+  }
 }
 
 /* ---- pixels of three channels ---- */

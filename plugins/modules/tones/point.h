@@ -108,9 +108,6 @@ PIXEL_FN int32_t point_byte(float v, float max) {
 PIXEL_FN float point_float(int32_t byte, float max) { return PIXEL_MUL(PIXEL_DIV((float)byte, 255.0f), max); }
 
 /* Operations on bytes that are a table: what becomes of byte i. */
-PIXEL_FN int point_is_table(int op) {
-  return (op >= TONES_SOLARIZE && op <= TONES_EQUALIZE) || op == TONES_BRIGHTNESS || op == TONES_CONTRAST;
-}
 PIXEL_FN uint8_t point_entry(int op, float by, float gain, const tones_look *look, int i) {
   float v = (float)i, max = 255.0f;
   switch (op) {
