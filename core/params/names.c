@@ -437,7 +437,8 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, const b
     put_first_words(k, sb);
     put_other_prefix(k, sb);
   } else if (lists[BAD].quantised) {
-    sp_sb_put(sb, "; numbers of 8 bits and fewer are a quantised network's: get the file of float32, float16 or bfloat16");
+    sp_sb_put(sb, "; numbers of 8 bits and fewer are a quantised network's: get the file of float32, float16 or bfloat16; "
+                  "otherwise save it with the types that are wanted");
   } else if (lists[BAD].n && lists[BAD].of_type == lists[BAD].n) {
     sp_sb_put(sb, "; save it with the types that are wanted");
   } else if (lists[BAD].n || !put_other_prefix(k, sb)) {
