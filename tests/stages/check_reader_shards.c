@@ -457,7 +457,8 @@ START_TEST(test_sizes_that_lie) {
     ck_assert_msg(strstr(spt_error(r), "set/one.tar") && !strchr(spt_error(r), '\n'), "%s", spt_error(r));
     spt_free(r);
   }
-  add("a.cls", t.p, 40000, '0', 40000);
+  static const uint8_t label[40000];
+  add("a.cls", label, sizeof label, '0', sizeof label);
   add_dot("a.png", 1);
   write_tar("set/one.tar");
   refused("set", CLASS, SP_E_DATA, "set/one.tar: a.cls has 40000 bytes; a label is a number, or the name of a class");
