@@ -225,7 +225,7 @@ NAMES = (
     ("twice", "names: [cat, cat]\n", 0, "classes of one name become one: cat"),
     ("missing", "nc: 2\n", 1, "no data.yaml names the classes; --classes FILE has a name on each line"),
     ("hole", "names:\n  0: cat\n  2: dog\n", 1, "no numbers from 0 on with names (0, 1, 2, ...); --classes FILE"),
-    ("no_end", "names: [cat, dog\n", 1, "data.yaml: names has no ']' or '}'; --classes FILE names the classes"),
+    ("no_end", "names: [cat, dog\n", 1, "data.yaml: names has no closing bracket; --classes FILE names the classes"),
     ("a_word", "names: cat\n", 1, "names is no list"),
     ("empty", "names: []\n", 1, "is an empty list; --classes FILE names the classes"),
 )
@@ -431,9 +431,11 @@ def parquet_types_of_columns(c):
     imports(c, "@d --classes 2", says=["label has the type double: its whole numbers are numbers of classes", "1: there is no label"])
     parquet(c, image=[PNG] * 2, label=[0.5, 1.0])
     imports(c, "@d --classes 2 --label label", 1, "numbers with fractions (double), which are no classes")
-    if hasattr(pa, "binary_view"):
+    try:
         parquet(c, image=([PNG] * 2, pa.binary_view()), label=(["a", "b"], pa.string_view()))
         assert imports(c, "@d").report()["classes"] == ["a", "b"]
+    except (AttributeError, NotImplementedError):
+        pass  # pyarrow has no views yet, or does not write them
     parquet(c, image=[[1, 2, 3]] * 2, label=[0, 1])
     imports(c, "@d --classes 2", 1, "--image NAME says which; there are: image (list<")
     imports(c, "@d --classes 2 --image image", 1, "neither the bytes of an image file nor a path")

@@ -270,7 +270,7 @@ def yaml_names(text, where):
         whole = text[m.start(1) :]
         end = whole.find("]" if flow[0] == "[" else "}")
         if end < 0:
-            raise Refused(f"{where}: names has no ']' or '}}'; --classes FILE names the classes, one on each line")
+            raise Refused(f"{where}: names has no closing bracket; --classes FILE names the classes, one on each line")
         items = re.findall(r"(?:'[^']*'|\"[^\"]*\"|[^,\s'\"][^,]*)", whole[1:end])
         if flow[0] == "[":
             return [plain(i) for i in items]
