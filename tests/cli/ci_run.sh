@@ -64,8 +64,8 @@ check:
 	@echo $(TESTS) / $(check_PROGRAMS) >asked-check
 distcheck: check
 	@tar -cJf spcore-1.tar.xz -T /dev/null
-kernels:
-	@:
+kernels all:
+	@echo $@ >asked-target
 M
 END
 chmod +x "$dir/bin/nvcc" "$dir/configure"
@@ -94,8 +94,11 @@ fi
 says 'tests/lua/wires.lua /' "$dir/build-dist/asked-check"
 says 'tests/comm/local.sh /' "$dir/build-dist/least/asked-check"
 says "ci: all: kernels, or how they are compiled, have changed .*" && says '.*/build-all/90' "$dir/configured" && says 'ci: all: passed, .*'
+says kernels "$dir/build-all/fast/asked-target" && says all "$dir/build-all/90/asked-target"
+[ -e /dev/nvidia0 ] || says 'check --with-cuda-arch=90a NVCCFLAGS=--Ofast-compile=max ' "$dir/asked"
 run_all
 says 'ci: all: left out, .*'
+[ -e /dev/nvidia0 ] || says 'check --with-cuda-arch=none ' "$dir/asked"
 ! grep -q build-all "$dir/configured" 2>/dev/null || { echo 'FAIL: kernels that have passed are compiled'; status=1; }
 echo '/* */' >>"$dir/plugins/other.h"
 run_all
