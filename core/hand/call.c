@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ctx.h"
+#include "base/cure.h"
 
 #define MAX_CALLS \
   256 /* of a stream that may be in flight; then the host waits, as a GPU's driver does at some number */
@@ -136,6 +137,7 @@ static int check_status(const sp_hstage *st, uint64_t step, const int64_t *statu
   sp_status_text(st->n->inst->type, status, &sb);
   sp_fail(err, (int)status[0], "stage '%s' step %" PRIu64 ": %s", st->n->name, step, sp_sb_str(&sb));
   sp_sb_free(&sb);
+  sp_cure_words(err->msg, sizeof err->msg, st->n->inst->type->name);
   return err->status;
 }
 

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/cure.h"
+
 static uint64_t step_of(const sp_loop *l, uint64_t pass) { return pass / (uint64_t)l->m->p->micro; }
 
 static int check_status(const sp_metric_slot *m, const int64_t *v, uint64_t step, sp_err *err) {
@@ -13,6 +15,7 @@ static int check_status(const sp_metric_slot *m, const int64_t *v, uint64_t step
   sp_status_text(m->node->inst->type, v, &sb);
   sp_fail(err, SP_E_DATA, "stage '%s' step %" PRIu64 ": %s", m->node->name, step, sp_sb_str(&sb));
   sp_sb_free(&sb);
+  sp_cure_words(err->msg, sizeof err->msg, m->node->inst->type->name);
   return err->status;
 }
 

@@ -566,6 +566,9 @@ def http_none_said_once(c):
         s.put(f"{k}.tar", shard(8 * k))
     r = good(c, s.at + "/{0..2}.tar", 24, says="3 of 3 fetched shards have no checksum, so their sizes alone were compared with the server's")
     assert r.text.count("no checksum") == 1, r
+    c.write("SUMS", "".join(f"{sum_of(shard(8 * k))}  {k}.tar\n" for k in range(3)))
+    c.cures(f"data '{s.at}/{{0..2}}.tar' {QUICK}", "fetched shards have no checksum",
+            ("--data-checksums FILE", "--data-checksums SUMS"), status=0)
 
 
 @case
@@ -573,7 +576,9 @@ def http_no_length(c):
     "neither checksum nor length: said; in pieces: whole by its end"
     s, data = Site(c), shard()
     s.put("x.tar", data, length=False)
-    good(c, s.at + "/x.tar", says="the server says neither checksum nor size: whether they are whole is not known")
+    c.write("SUMS", f"{sum_of(data)}  x.tar\n")
+    c.cures(f"data {s.at}/x.tar {QUICK}", "the server says neither checksum nor size: whether they are whole is not known",
+            ("--data-checksums FILE", "--data-checksums SUMS"), status=0)
 
 
 @case

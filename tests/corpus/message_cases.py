@@ -127,20 +127,31 @@ def from_another_folder(c):
     c.cured |= {text.replace(home + "/", "") for text in r.text.splitlines()}
 
 
+def installed(c, program, without=None):
+    """A copy of the program, with scripts and plugins beside it where it looks for them when it has been moved; -> what runs it."""
+    shutil.copy(SPCORE, c.path(program))
+    top = os.path.dirname(os.path.dirname(c.path(program)))
+    os.makedirs(f"{top}/share")
+    os.symlink(TOP + "/scripts", f"{top}/share/spcore")
+    os.makedirs(f"{top}/lib/spcore")
+    for name in os.listdir(f"{BUILD}/.libs"):
+        if not without or without not in name:
+            os.symlink(f"{BUILD}/.libs/{name}", f"{top}/lib/spcore/{name}")
+    return lambda line, where=program: subprocess.run([c.path(where), *line.split()], cwd=c.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                                      text=True, timeout=HANG, env=dict(os.environ, SPCORE_PLUGIN_PATH=""))
+
+
 @case
 def moved_installation(c):
     "a program whose scripts and plugins lie beside it, not where it was configured for; and one that has lost them"
-    shutil.copy(SPCORE, c.path("opt/bin/spcore"))
-    for name, to in (("share", TOP + "/scripts"), ("lib", BUILD + "/.libs")):
-        c.folder_of(f"opt/{name}")
-        os.symlink(to, c.path(f"opt/{name}/spcore"))
+    run = installed(c, "opt/bin/spcore")
     c.image("d/a/0.png", 8)
     c.image("d/b/0.png", 8)
-    for program, fails, says in (("opt/bin/spcore", False, "1 train, 1 val"), ("alone/spcore", True, "the installation is not whole")):
-        if fails:
-            shutil.move(c.path("opt/bin/spcore"), c.path("alone/spcore"))
-        p = subprocess.run([c.path(program), "data", "d"], cwd=c.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=HANG)
-        assert (p.returncode != 0) == fails and says in p.stdout, p.stdout
+    p = run("data d")
+    assert p.returncode == 0 and "1 train, 1 val" in p.stdout, p.stdout
+    shutil.move(c.path("opt/bin/spcore"), c.path("alone/spcore"))
+    p = run("data d", "alone/spcore")
+    assert p.returncode and "the installation is not whole" in p.stdout, p.stdout
 
 
 @case
@@ -221,6 +232,8 @@ def pictures_of_predictions(c):
     go = "run predict_seg.lua --weights r a.png --window 64 --stride 64"
     c.cures(f"{go} --out o --set image_writer.max_scores=1", "and max_scores is 1", ("--set image_writer.max_scores=", "--set image_writer.max_scores=64"))
     c.cures(f"{go} --out p --set image_writer.max_pixels=100", "and max_pixels is 100", ("--set image_writer.max_pixels=", "--set image_writer.max_pixels=60000"))
+    c.cures("run predict_seg.lua --weights r a.png --out q --set image_writer.overlays= --set image_writer.max_pixels=100",
+            "240 x 240 pixels, and max_pixels is 100", ("--set image_writer.max_pixels=57600", "--set image_writer.max_pixels=57600"))
 
 
 @case
@@ -234,6 +247,121 @@ def several_ranks(c):
     r = c.run(f"{loud} --samples 16 --out s --strategy auto --ranks 2", says=["run it once without --ranks", "(--threads)"])
     c.run(f"{loud} --samples 16 --out t --strategy auto --ranks 2 --threads 1", lacks="(--threads)")
     c.cured |= {text for text in r.text.splitlines() if "--threads" in text or "--ranks" in text}
+
+
+PLAIN = """
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 8, target = "class" }
+local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", 3 } } }
+g:train { g.cross_entropy { net.features, data.label }, optimizer = g.toy_sgd { lr = 0.1 } }
+for _ in g:steps(2) do end
+"""
+
+
+@case
+def shards_of_an_optimizer(c):
+    "an optimizer of one's own that takes whole gradients only"
+    c.env["SPCORE_PLUGIN_PATH"] = f"{BUILD}/.libs:{BUILD}/tests/plugins/.libs"
+    c.write("own.lua", PLAIN)
+    c.cures("run own.lua --ranks 2 --optimizer-shards", "'toy_sgd' takes whole gradients only", ("--optimizer-shards", None))
+
+
+@case
+def devices_of_a_build(c):
+    "a program without the plugin of CUDA, and one whose plugin is cut"
+    go = f"{SEG} --samples 16 --explain --device cuda"
+    run = installed(c, "opt/bin/spcore", without="cuda")
+    p = run(go)
+    assert p.returncode == 2 and "this build has no CUDA device; take --device cpu" in p.stdout, p.stdout
+    assert run(go + " --device cpu").returncode == 0
+    c.cured |= set(p.stdout.splitlines())
+    c.write("plugins/device_cuda.so", b"\x7fELF")
+    c.env["SPCORE_PLUGIN_PATH"] = c.path("plugins")
+    c.cures(go, "; take --device cpu", "--device cpu", status=2)
+
+
+# Stages that cannot overlap: nothing is measured, so that the choice does not depend on how busy the machine is.
+BOUND = """
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local a = g.toy_mul { g.toy_source { batch = 4 }.x, name = "a" }
+g:train { g.toy_loss { a.y, name = "loss" }, optimizer = g.toy_sgd {} }
+for _ in g:steps(2) do end
+"""
+
+
+@case
+def choices_of_auto(c):
+    "what strategy auto has found before is taken, and found again"
+    c.env["SPCORE_PLUGIN_PATH"] = f"{BUILD}/.libs:{BUILD}/tests/plugins/.libs"
+    c.write("own.lua", BOUND)
+    c.run("run own.lua --strategy auto", says="every other strategy does the same here", lacks="as measured")
+    c.cures("run own.lua --strategy auto", "as measured", "--auto-again", status=0)
+
+
+@case
+def complete_runs(c):
+    "a run that is complete and has saved nothing on its way"
+    c.run(f"{SEG} --samples 16 --out r")
+    c.cures("run train_seg.lua --resume r --override --steps 6", "the run is complete and has no checkpoint to go on from",
+            ("--checkpoint-every", lambda: again(c, "r", "--steps 4 --checkpoint-every 2")))
+
+
+def again(c, name, more):
+    shutil.rmtree(c.path(name))
+    c.run(f"{SEG} --samples 16 --out {name} {more}")
+
+
+@case
+def many_images(c):
+    "sizes of some of many images, and of all"
+    for k in range(4200):
+        c.write(f"d/{'ab'[k % 2]}/{k}.ppm", b"P6 2 1 255\n" + bytes((k >> j & 255 for j in range(6))))
+    c.cures("data d", "images, evenly spread over 4200; --check reads all", "--check", status=0)
+
+
+@case
+def images_cut_to_the_middle(c):
+    "a network that was trained with the middle of images, and mirrored images"
+    for k in range(6):
+        c.image(f"d/images/{k}.png", 8, 12)
+        c.image(f"d/masks/{k}.png", c.labels(8, 12, 6))
+    c.write("own.lua", OWN.replace("%s", "").replace('path = "shapes"', 'path = "d", classes = 6, resize = "crop"'))
+    c.run("run own.lua --out r")
+    c.image("a.png", 24)
+    c.cures("run predict_seg.lua --weights r --out o a.png --flip", "trained with the middle of images", ("--window", "--window 16"), status=2)
+
+
+# Of some seeds all that are to replace a sample are known to be broken before it, and it has no file of its own to name.
+BROKEN = """
+local sp = require "spcore"
+local function read(seed)
+  local g <close> = sp.graph { seed = seed }
+  local data = g.reader { path = "d", batch = 4, size = 8, target = "class", max_bad = 99, split = "all" }
+  local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", 2 } } }
+  g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd { lr = 0.1 } }
+  for _ in g:steps(40) do end
+end
+for seed = 1, 300 do
+  local ok, why = pcall(read, seed)
+  if not ok and tostring(why):find "names them all" then error(why, 0) end
+end
+"""
+
+
+@case
+def replacements_that_are_broken(c):
+    "96 of 100 samples are broken, which is known of all that one of them could be replaced by"
+    for k in range(100):
+        if k < 96:
+            c.write(f"d/{'ab'[k % 2]}/{k}.png", b"\x89PNG\r\n\x1a\n" + bytes(9))
+        else:
+            c.image(f"d/{'ab'[k % 2]}/{k}.png", 8)
+    c.write("own.lua", BROKEN)
+    c.cures("run own.lua", "spcore data d --check names them all", ("spcore data d --check", "spcore data d --check"), then=1)
 
 
 @case

@@ -7,7 +7,6 @@ ADVICE = "advice on a whole run, without a value to type; lua/report.lua makes e
 HELP = "help, or a page, not a message"
 SAYS = "names an option, and proposes nothing"
 CSV = "tables.py prints some of these with another cure first"
-LATER = "no case so far"
 
 GPU = "needs a GPU, or several"
 
@@ -67,20 +66,4 @@ UNREACHED = [
     ("scripts/tools/spcore_convert.py", "", "parity/convert.py has the converter's refusals, beside PyTorch"),
     ("scripts/spcore/predict.lua", "give it from where it is now", "a plugin that has gone: where it is now only its user knows"),
     ("core/run/trial.c", "", "spcore.auto says it first"),
-]
-
-# Messages that may be provoked, and are not yet: each wants a case in messages.py, which takes its row out of here.
-OPEN = [
-    ("core/graph/optimizer.c", "' takes whole gradients only; leave --optimizer-shards away", LATER),
-    ("plugins/stages/reader/shard_names.c", "have no checksum, so their sizes", LATER),
-    ("plugins/stages/reader/shard_names.c", "says neither checksum nor size", LATER),
-    ("plugins/stages/image_writer/sample.c", "pixels, and max_pixels is", LATER),
-    ("plugins/stages/reader/reader.c", "spcore data --check names all", LATER),
-    ("scripts/spcore/auto.lua", "; --auto-again measures again (", LATER),
-    ("scripts/spcore/checkpoint.lua", ": the run is complete and has no checkpoint to go on from; b", LATER),
-    ("scripts/spcore/device.lua", "; take --device cpu", LATER),
-    ("scripts/spcore/device.lua", "this build has no CUDA device; take --device cpu", LATER),
-    ("scripts/spcore/survey.lua", "images, evenly spread over", LATER),
-    ("scripts/spcore/windows.lua", "--flip: this network has been trained with the middle of ima", LATER),
-    ("plugins/modules/tones/tones.h", "the stage before normalize, and set `max = 255` where white", LATER),
 ]

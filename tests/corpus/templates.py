@@ -25,7 +25,7 @@ def c_literals(text):
             parts.append(m.group(1))
         elif parts and token.startswith("PRI"):
             parts.append("d")
-        elif token.strip() and not token.startswith(("/*", "//")):
+        elif token.strip(" \t\n\\") and not token.startswith(("/*", "//")):
             if parts:
                 yield at, before[-4:], "".join(parts)
                 parts = []
@@ -97,7 +97,7 @@ def is_doc(path, before):
 KINDS = {".c": c_literals, ".h": c_literals, ".cu": c_literals, ".cuh": c_literals, ".cpp": c_literals, ".lua": lua_literals, ".py": py_literals}
 
 
-PLACE = re.compile(r"%(?:[-+ 0#]*[\d*]*(?:\.[\d*]+)?(?:ll|l|h|z|j)?[a-zA-Z]|%)")
+PLACE = re.compile(r"%(?:sample|value|limit|[-+ 0#]*[\d*]*(?:\.[\d*]+)?(?:ll|l|h|z|j)?[a-zA-Z]|%)")
 
 
 class Template:

@@ -364,9 +364,14 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
     }
     try = sp_rng_below(sp_rng(self->key, at, k).v[0], (uint32_t)self->length);
   }
-  if (!*last) snprintf(last, sizeof last, "spcore data --check names all");
-  return rd_fail(w, SP_E_DATA, "%s: %d samples that were to replace broken ones are broken too; the last: %.700s",
-                 *self->p->path ? self->p->path : "files", RD_REPLACEMENTS, last);
+  const char *path = *self->p->path ? self->p->path : "files";
+  if (!*last)
+    return rd_fail(w, SP_E_DATA,
+                   "%.700s: %d samples that were to replace broken ones are broken too; spcore data %.700s --check names "
+                   "them all",
+                   path, RD_REPLACEMENTS, *self->p->path ? path : "DIR");
+  return rd_fail(w, SP_E_DATA, "%.700s: %d samples that were to replace broken ones are broken too; the last: %.700s", path,
+                 RD_REPLACEMENTS, last);
 }
 
 /* Bytes of a pixel that a kind makes: of grey ones from colours RGB. */
