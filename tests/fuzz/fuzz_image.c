@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * fuzz_image.c - damaged image files of all formats: decoded or refused in words, within max_pixels. PROGRAM ROUNDS SEED
- * FORMAT takes those of one format alone: jpeg, png, tiff, webp, bmp, pnm, npy or gif. */
+ * fuzz_image.c - damaged image files of all formats: decoded or refused in words, within max_pixels. PROGRAM ROUNDS
+ * SEED FORMAT takes those of one format alone: jpeg, png, tiff, webp, bmp, pnm, npy or gif. */
 #include <check.h>
 #include <png.h>
 
 #include <spcore/abi.h>
 
 #include "fuzz.h"
+#include "fuzz_files.h"
+#include "plugins/kits/image/image.h"
 #include "plugins/kits/image/keep.h"
 #include "tests/kit/first_pictures.h"
 #include "tests/kit/image_files.h"
@@ -41,7 +43,8 @@ static void add_bytes(seeds *s, const char *format, const void *bytes, size_t n)
 static void add_bmp(seeds *s, int w, int h, int bits, int compression) {
   uint8_t b[4096] = "BM";
   size_t colours = bits <= 8 ? (size_t)4 << bits : compression == 3 ? 12 : 0, at = 54 + colours, n = at + 900;
-  const uint32_t head[] = {(uint32_t)n, 0, (uint32_t)at, 40, (uint32_t)w, (uint32_t)h, 1 | (uint32_t)bits << 16, (uint32_t)compression};
+  const uint32_t head[] = {(uint32_t)n, 0, (uint32_t)at, 40, (uint32_t)w, (uint32_t)h, 1 | (uint32_t)bits << 16,
+                           (uint32_t)compression};
   for (size_t i = 54; i < n; i++) b[i] = (uint8_t)(i * i >> 3);
   memcpy(b + 2, head, sizeof head);
   if (compression == 3) memcpy(b + 54, (const uint32_t[]){0xF800, 0x7E0, 0x1F}, 12);
@@ -50,7 +53,8 @@ static void add_bmp(seeds *s, int w, int h, int bits, int compression) {
 
 static void add_pnm(seeds *s, int kind, int w, int h, int most) {
   char b[4096];
-  size_t n = (size_t)snprintf(b, sizeof b, kind % 3 == 1 ? "P%d\n# x\n%d %d\n" : "P%d\n# x\n%d %d\n%d\n", kind, w, h, most);
+  const char *head = kind % 3 == 1 ? "P%d\n# x\n%d %d\n" : "P%d\n# x\n%d %d\n%d\n";
+  size_t n = (size_t)snprintf(b, sizeof b, head, kind, w, h, most);
   size_t values = (size_t)w * (size_t)h * (kind % 3 == 0 ? 3 : 1) * (most > 255 ? 2 : 1);
   for (size_t i = 0; i < values && n < sizeof b - 8; i++)
     if (kind <= 3) n += (size_t)snprintf(b + n, 8, "%d ", (int)(i * 37 % (size_t)(most + 1)));
@@ -59,48 +63,13 @@ static void add_pnm(seeds *s, int kind, int w, int h, int most) {
 }
 
 static void add_npy(seeds *s, const char *descr, const char *shape, size_t bytes) {
-  uint8_t b[4096] = "\x93NUMPY\1";
-  int n = snprintf((char *)b + 10, 118, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr, shape);
-  memset(b + 10 + n, ' ', (size_t)(118 - n));
-  b[8] = 118;
-  b[127] = '\n';
-  for (size_t i = 0; i < bytes; i++) b[128 + i] = (uint8_t)(i * 37);
-  add_bytes(s, "npy", b, 128 + bytes);
+  uint8_t b[4096];
+  add_bytes(s, "npy", b, fz_npy(b, descr, shape, bytes));
 }
 
-/* Little-endian, of one strip or one a plane, with GDAL's tag for no data. */
-static void add_tiff(seeds *s, int bits, int form, int channels, int planar) {
-  enum { TW = 9, TH = 8, TAGS = 12, AT = 8 + 2 + 12 * TAGS + 4, MOST = 4 };
-  uint8_t b[8192] = "II*\0\10";
-  int strips = planar ? channels : 1, plane = TW * TH * bits / 8 * (planar ? 1 : channels), at = AT;
-  int offsets = at, counts = (at += 4 * MOST), depths = (at += 4 * MOST), text = (at += 2 * MOST), data = at + 8;
-  const int rows[TAGS][4] = {{256, 4, 1, TW},
-                             {257, 4, 1, TH},
-                             {258, 3, channels, channels > 2 ? depths : bits | bits << 16},
-                             {259, 3, 1, 1},
-                             {262, 3, 1, 1},
-                             {273, 4, strips, strips > 1 ? offsets : data},
-                             {277, 3, 1, channels},
-                             {278, 4, 1, TH},
-                             {279, 4, strips, strips > 1 ? counts : plane},
-                             {284, 3, 1, planar ? 2 : 1},
-                             {339, 3, 1, form},
-                             {42113, 2, 5, text}};
-  b[8] = TAGS;
-  for (int k = 0; k < TAGS; k++) {
-    uint8_t *p = b + 10 + 12 * k;
-    memcpy(p, (const uint16_t[]){(uint16_t)rows[k][0], (uint16_t)rows[k][1]}, 4);
-    memcpy(p + 4, &rows[k][2], 8);
-  }
-  for (int k = 0; k < strips; k++) {
-    const int32_t from = data + k * plane;
-    memcpy(b + offsets + 4 * k, &from, 4);
-    memcpy(b + counts + 4 * k, &plane, 4);
-  }
-  for (int k = 0; k < channels; k++) memcpy(b + depths + 2 * k, &(const uint16_t){(uint16_t)bits}, 2);
-  memcpy(b + text, "-999", 5);
-  for (int i = 0; i < strips * plane; i++) b[data + i] = (uint8_t)(i * 37);
-  add_bytes(s, "tiff", b, (size_t)(data + strips * plane));
+static void add_tiff(seeds *s, const fz_tiff_of *of) {
+  uint8_t b[FZ_TIFF_BYTES];
+  add_bytes(s, "tiff", b, fz_tiff(b, of));
 }
 
 static uint32_t crc(const uint8_t *p, size_t n) {
@@ -112,6 +81,10 @@ static uint32_t crc(const uint8_t *p, size_t n) {
   return ~c;
 }
 
+static void put_be32(uint8_t *p, uint32_t v) {
+  for (int k = 0; k < 4; k++) p[k] = (uint8_t)(v >> (24 - 8 * k));
+}
+
 static uint32_t be32(const uint8_t *p) {
   return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
@@ -121,10 +94,43 @@ static void mend(uint8_t *p, size_t n) {
   for (size_t at = 8; at + 12 <= n;) {
     size_t len = be32(p + at);
     if (len > n - at - 12) return;
-    uint32_t c = crc(p + at + 4, len + 4);
-    for (int k = 0; k < 4; k++) p[at + 8 + len + (size_t)k] = (uint8_t)(c >> (24 - 8 * k));
+    put_be32(p + at + 8 + len, crc(p + at + 4, len + 4));
     at += 12 + len;
   }
+}
+
+static uint8_t *put_chunk(uint8_t *to, const char *name, const uint8_t *bytes, size_t n) {
+  put_be32(to, (uint32_t)n);
+  memcpy(to + 4, name, 4);
+  memcpy(to + 8, bytes, n);
+  put_be32(to + 8 + n, crc(to + 4, n + 4));
+  return to + 12 + n;
+}
+
+/* An animation (APNG) whose first picture is that of the file and its second one pixel of it. Takes the file. */
+static if_bytes animated(if_bytes png) {
+  enum { HEAD = 8 + 25, END = 12, EXTRA = 200 };
+  static const uint8_t all[8] = {[3] = 2};
+  uint8_t frame[26] = {[7] = W, [11] = H}, *b = malloc(png.n + EXTRA), *p = b + HEAD;
+  FZ_CHECK(b, "out of memory");
+  memcpy(b, png.p, HEAD);
+  p = put_chunk(p, "acTL", all, sizeof all);
+  p = put_chunk(p, "fcTL", frame, sizeof frame);
+  memcpy(p, png.p + HEAD, png.n - HEAD - END);
+  p += png.n - HEAD - END;
+  frame[3] = frame[7] = frame[11] = 1;
+  p = put_chunk(p, "fcTL", frame, sizeof frame);
+  p = put_chunk(p, "fdAT", (const uint8_t[]){0, 0, 0, 2, 0x78, 1, 1, 4, 0, 0xfb, 0xff, 0, 1, 2, 3, 0, 0xd, 0, 7}, 19);
+  memcpy(p, png.p + png.n - END, END);
+  free(png.p);
+  return (if_bytes){b, (size_t)(p - b) + END};
+}
+
+static void add_grey16(seeds *s, const uint16_t *px) {
+  im_encoder e = {0};
+  FZ_CHECK(!im_grey16_to_png(&e, px, W, H), "%s", e.why);
+  add_bytes(s, "png", e.out, e.n);
+  im_encoder_free(&e);
 }
 
 static void make_seeds(seeds *s) {
@@ -162,10 +168,14 @@ static void make_seeds(seeds *s) {
   add_bmp(s, 9, 8, 32, 0);
   add(s, "png", if_png(wide, W, H, PNG_COLOR_TYPE_GRAY, 16, 0));
   add(s, "tiff", if_tiff(rgb, W, H, 3));
-  add_tiff(s, 32, 3, 4, 0);
-  add_tiff(s, 16, 1, 4, 1);
-  add_tiff(s, 64, 3, 2, 0);
-  add_tiff(s, 16, 2, 1, 0);
+  static const fz_tiff_of tiffs[] = {
+      {32, 3, 4, 0, 0}, {16, 1, 4, 1, 0},  {64, 3, 2, 0, 0},  {16, 2, 1, 0, 0}, {8, 1, 3, 0, 16},
+      {8, 1, 1, 0, 16}, {16, 1, 2, 1, 16}, {32, 3, 1, 0, 16}, {1, 1, 1, 0, 16}, {8, 1, 1, 0, 3},
+  };
+  for (size_t i = 0; i < sizeof tiffs / sizeof *tiffs; i++) add_tiff(s, &tiffs[i]);
+  add(s, "png", animated(if_png(v, W, H, PNG_COLOR_TYPE_RGB, 8, 0)));
+  add(s, "png", animated(if_png(wide, W, H, PNG_COLOR_TYPE_GRAY, 16, 1)));
+  add_grey16(s, wide);
   add_npy(s, "<u2", "(9, 8)", 144);
   add_npy(s, ">f4", "(9, 8, 3)", 864);
   add_npy(s, "|b1", "(4, 9, 8)", 288);

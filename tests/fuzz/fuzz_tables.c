@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * fuzz_tables.c - damaged tables of files and labels, with all ways to read them: listed, or refused in one line. */
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "fuzz.h"
-#include "tests/kit/harness.h"
+#include "fuzz_reader.h"
 
 static const char *const seeds[] = {
     "file,label,split\n0.png,ant,train\n1.png,bee,val\n2.png,ant,train\n0.png,ant,test\n",
@@ -48,42 +43,17 @@ static const char *const options[] = {"",
                                       "mean = {1}, std = {2}"};
 static const char *const targets[] = {"mask", "class", "labels", "numbers"};
 
-static char words[8192];
-
-static void put(const char *name, const void *bytes, size_t n) {
-  FILE *file = fopen(name, "w");
-  FZ_CHECK(file && fwrite(bytes, 1, n, file) == n && !fclose(file), "%s cannot be written", name);
-}
-
-/* 1: it was listed, 0: refused, in words; -1: refused otherwise. */
-static int take(const char *params) {
-  spt *t = spt_new("reader", params, 2);
-  if (!t) return -1;
-  spt_set_batch(t, 1);
-  if (!spt_failed(t)) spt_plan(t, 0);
-  int good = !spt_failed(t), said = good || (*spt_error(t) && !strchr(spt_error(t), '\n'));
-  snprintf(words, sizeof words, "%s", spt_error(t));
-  if (good) {
-    spt_set_id(t, 0, SP_ID(2, 0));
-    spt_forward(t, 0);
-  }
-  spt_free(t);
-  return said ? good : -1;
-}
-
 int main(int argc, char **argv) {
   fz f;
   long rounds = fz_begin(&f, argc, argv, 1000), taken = 0;
-  char dir[] = "/tmp/spcore-tables-XXXXXX";
   const char pixel[] = "P5\n1 1\n255\n\1";
-  FZ_CHECK(mkdtemp(dir) && !chdir(dir) && !mkdir("in", 0777) && !mkdir("m", 0777), "no folder");
-  setenv("SPCORE_CACHE", "cache", 1);
+  fzr_begin();
+  FZ_CHECK(!mkdir("in", 0777) && !mkdir("m", 0777), "no folder");
   for (int i = 0; i < 12; i++) {
     char name[32];
     snprintf(name, sizeof name, "%s%d.png", (const char *[]){"", "in/", "m/"}[i % 3], i / 3);
-    put(name, pixel, sizeof pixel - 1);
+    fzr_put(name, pixel, sizeof pixel - 1);
   }
-  int quiet = open("/dev/null", O_WRONLY), heard = dup(2);
   for (long r = 0; r < rounds; r++) {
     uint8_t bytes[512];
     char params[700];
@@ -91,14 +61,12 @@ int main(int argc, char **argv) {
     size_t n = strlen(seed);
     memcpy(bytes, seed, n);
     if (fz_below(&f, 2)) n = fz_mutate(&f, bytes, n);
-    put("d.csv", bytes, n);
+    fzr_put("d.csv", bytes, n);
     snprintf(params, sizeof params, "{ path = \"d.csv\", target = \"%s\", size = 1, classes = %u, %s }",
              targets[fz_below(&f, 4)], (unsigned)fz_below(&f, 2) * 3,
              options[fz_below(&f, sizeof options / sizeof *options)]);
-    dup2(quiet, 2); /* what is guessed */
-    int good = take(params);
-    dup2(heard, 2);
-    FZ_CHECK(good >= 0, "round %ld: %s: refused as '%s'", r, params, words);
+    int good = fzr_take(params, 1);
+    FZ_CHECK(good >= 0, "round %ld: %s: refused as '%s'", r, params, fzr_words);
     taken += good;
   }
   for (int i = 0; i < 12; i++) {
@@ -107,7 +75,8 @@ int main(int argc, char **argv) {
     unlink(name);
   }
   unlink("d.csv");
-  FZ_CHECK(!rmdir("in") && !rmdir("m") && !rmdir(dir), "the folder is not empty");
+  FZ_CHECK(!rmdir("in") && !rmdir("m"), "a folder is not empty");
+  fzr_end();
   printf("%ld rounds, %ld taken\n", rounds, taken);
   FZ_CHECK(rounds < 1000 || taken > rounds / 50, "the mutations are too harsh");
   return 0;

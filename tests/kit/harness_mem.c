@@ -127,6 +127,7 @@ int spt_port_add(spt *t, spt_port *p, const sp_spec *spec) {
 }
 
 void spt_port_clear(spt *t, spt_port *p) {
+  if (!p->n) return; /* it is large, and untouched */
   for (uint32_t i = 0; i < p->n; i++) spt_buf_free(t, &p->mem[i]);
   memset(p, 0, sizeof *p);
 }
