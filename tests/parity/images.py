@@ -2,104 +2,13 @@
 # needs: images
 # needs no torch
 """Image files of every kind against Pillow: pixels, orientations, inks."""
-import ctypes
 import io
-import os
 import struct
-import sys
 import tempfile
 import zlib
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from spstage import Report, Stage, StageError, pillow_bicubic
-
-import numpy as np
-
-try:
-    from PIL import Image, ImageOps
-except ImportError as e:
-    print(f"skipped: {e} (Debian: apt install python3-pil)")
-    sys.exit(77)
-
-r = Report()
-rng = np.random.default_rng(11)
-LEFT_OUT = os.environ.get("SP_LEFT_OUT_FORMATS", "").split()
-ORIENTATION = 0x0112
-n_files = 0
-
-
-def picture(h, w, channels=3):
-    """Smooth, with an edge and noise, so that chroma, ringing and rounding all show."""
-    y, x = np.mgrid[0:h, 0:w]
-    a = np.stack([x * 255 / max(1, w - 1), y * 255 / max(1, h - 1), (x * 7 + y * 13) % 256, (x + y) * 3 % 256], 2)
-    a[h // 3:h // 2, w // 4:w // 2] = (250, 10, 60, 128)
-    return np.clip(a + rng.normal(0, 12, a.shape), 0, 255).astype(np.uint8)[:, :, :channels]
-
-
-def read(path, h, w, **more):
-    st = Stage("reader", {"files": [[path]], "size": [h, w], "workers": 1, "max_bad": 0, **more}, batch=1,
-               training=False, device="cpu")
-    return np.moveaxis(st.forward()["image"][0], 0, -1)
-
-
-def rgb_of(image):
-    """Pillow's convert("RGB"); of 16 bits of grey, which it clips, the high byte."""
-    if image.mode.startswith("I"):
-        grey = (np.asarray(image).astype(np.int64) >> 8).astype(np.uint8)
-        return np.repeat(grey[:, :, None], 3, 2)
-    return np.asarray(image.convert("RGB"))
-
-
-def compare(name, path, most, twin=None):
-    """With twin, a file of the same pixels, for what Pillow makes of them."""
-    global n_files
-    n_files += 1
-    for orient in (True, False):
-        image = Image.open(twin or path)
-        want = rgb_of(ImageOps.exif_transpose(image) if orient else image)
-        try:
-            got = read(path, *want.shape[:2], orient=orient)
-        except StageError as e:
-            r.true(name, False, str(e))
-            return
-        off = np.abs(got.astype(int) - want.astype(int))
-        r.true(f"{name}{'' if orient else ', as stored'}", off.max() <= most,
-               f"{(off > most).sum()} values differ, by up to {off.max()}")
-
-
-def save(tmp, name, image, ending, most=0, orientation=0, **options):
-    path = f"{tmp}/{n_files}.{ending}"
-    if orientation:
-        exif = Image.Exif()
-        exif[ORIENTATION] = orientation
-        options["exif"] = exif.tobytes()
-    image.save(path, **options)
-    twin = None
-    if orientation and ending == "tif":  # some versions of Pillow turn these twice
-        twin = f"{tmp}/twin.png"
-        image.save(twin, exif=options["exif"])
-    h, w = image.height, image.width
-    compare(f"{ending} {name} {h}x{w}{f' orientation {orientation}' if orientation else ''}", path, most, twin)
-
-
-def ycck(tmp):
-    """What Photoshop writes and Pillow cannot; the library that the reader has can."""
-    try:
-        tj = ctypes.CDLL("libturbojpeg.so.0")
-    except OSError as e:
-        print(f"no YCCK: {e}")
-        return
-    tj.tjInitCompress.restype = ctypes.c_void_p
-    tjpf_cmyk, flags = 11, 0
-    handle = ctypes.c_void_p(tj.tjInitCompress())
-    for (h, w), sampling in zip([(1, 1), (16, 16), (37, 50), (37, 50), (5, 200)], [0, 2, 0, 2, 1]):
-        inks, out, n = picture(h, w, 4).tobytes(), ctypes.c_void_p(), ctypes.c_ulong()
-        failed = tj.tjCompress2(handle, inks, w, 0, h, tjpf_cmyk, ctypes.byref(out), ctypes.byref(n), sampling, 90, flags)
-        r.true("libturbojpeg writes YCCK", not failed, "")
-        path = f"{tmp}/ycck.jpg"
-        with open(path, "wb") as f:
-            f.write(ctypes.string_at(out, n.value))
-        compare(f"jpg ycck {h}x{w} sampling {sampling}", path, 1)
+from image_file import LEFT_OUT, Image, StageError, bmp, files, given, known, np, picture, r, read, rng, save
+from spstage import pillow_bicubic
 
 
 def jpegs(tmp):
@@ -166,24 +75,6 @@ def tiffs(tmp):
         save(tmp, "RGB", Image.fromarray(picture(9, 20)), "tif", orientation=orientation, compression="tiff_lzw")
 
 
-def given(tmp, name, data, ending, most=0):
-    """A file that Pillow cannot write, and reads."""
-    path = f"{tmp}/{n_files}.{ending}"
-    with open(path, "wb") as f:
-        f.write(data)
-    compare(f"{ending} {name}", path, most)
-
-
-def bmp(w, h, bits, rows, compression=0, colours=b"", masks=b"", header=40, used=0):
-    """The bytes of a BMP file; rows: all of its pixels."""
-    head = struct.pack("<IiiHHIIiiII", header, w, h, 1, bits, compression, len(rows), 2835, 2835, used, 0)
-    if header == 12:
-        head = struct.pack("<IHHHH", 12, w, h, 1, bits)
-    head += masks + bytes(max(0, header - len(head) - len(masks)))
-    at = 14 + len(head) + len(colours)
-    return b"BM" + struct.pack("<IHHI", at + len(rows), 0, 0, at) + head + colours + rows
-
-
 def greys(tmp):
     """One channel: Pillow's mode L."""
     for name, image in (("RGB", Image.fromarray(picture(37, 50))), ("L", Image.fromarray(picture(37, 50)[:, :, 0])),
@@ -208,10 +99,18 @@ def bmps(tmp):
             if bits != 16 and bits != 32:
                 three = b"".join(colours[i:i + 3] for i in range(0, len(colours), 4))
                 given(tmp, f"OS/2 {bits} bits {h}x{w}", bmp(w, h, bits, rows, colours=three, header=12), "bmp")
+                given(tmp, f"OS/2 of version 2, {bits} bits {h}x{w}", bmp(w, h, bits, rows, colours=colours, header=64), "bmp")
             for masks in {16: [(0xF800, 0x7E0, 0x1F), (0x7C00, 0x3E0, 0x1F)], 32: [(0xFF0000, 0xFF00, 0xFF)]}.get(bits, []):
                 packed = struct.pack("<III", *masks)
                 given(tmp, f"{bits} bits, masks behind {h}x{w}", bmp(w, h, bits, rows, 3, colours=packed), "bmp")
-                given(tmp, f"{bits} bits, masks within {h}x{w}", bmp(w, h, bits, rows, 3, masks=packed + bytes(4), header=108), "bmp")
+                for header in (108, 124):
+                    data = bmp(w, h, bits, rows, 3, masks=packed + bytes(4), header=header)
+                    given(tmp, f"{bits} bits, masks within {h}x{w}", data, "bmp")
+                want = read(f"{tmp}/{files() - 1}.bmp", h, w)
+                for name, data in [("of a header of 52", bmp(w, h, bits, rows, 3, masks=packed, header=52)),
+                                   ("of a header of 56", bmp(w, h, bits, rows, 3, masks=packed + bytes(4), header=56)),
+                                   ("with alpha", bmp(w, h, bits, rows, 6, colours=packed + bytes(4)))]:
+                    known(tmp, f"{bits} bits, masks {name}", data, "bmp", want)
     given(tmp, "few colours", bmp(4, 1, 8, bytes([0, 1, 2, 1]), colours=table[:12], used=3), "bmp")
     runs = b"".join([b"\4\5", b"\0\3abc\0", b"\2\7\0\0",  # 4 of a colour, 3 as they are, 2; a row
                      b"\0\4wxyz\5\1\0\0", b"\3\2\0\0", b"\x09\3\0\1"])  # the third row ends early
@@ -412,7 +311,6 @@ def sizes(tmp):
 with tempfile.TemporaryDirectory() as tmp:
     jpegs(tmp)
     sizes(tmp)
-    ycck(tmp)
     pngs(tmp)
     odd_files(tmp)
     bmps(tmp)
@@ -433,5 +331,5 @@ with tempfile.TemporaryDirectory() as tmp:
         refused(tmp, "tif", "libtiff")
     else:
         tiffs(tmp)
-print(f"{n_files} files")
+print(f"{files()} files")
 r.exit()

@@ -6,7 +6,8 @@ import os
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "../corpus")]
+from formats import png, tiff
 from spstage import Report, Stage
 
 import numpy as np
@@ -64,6 +65,31 @@ compare("npy with mask_values", lambda p: np.save(p + ".npy", wide), one, mask_v
 compare("png of 16 bits with mask_values", lambda p: Image.fromarray(wide.astype(np.uint16)).save(p + ".png"), one, mask_values=values)
 compare("png of 16 bits, divided", lambda p: Image.fromarray((one * 300 + 299).astype(np.uint16)).save(p + ".png"),
         np.where(one == 0, 255, one), mask_values="/300,299=ignore," + ",".join(f"{k}={k}" for k in range(1, 200)))
+
+
+
+def put(ending, data):
+    def f(p):
+        with open(f"{p}.{ending}", "wb") as file:
+            file.write(data)
+    return f
+
+
+for bits in (1, 2, 4, 8):  # the values in the file, whatever they look like and whichever is clear
+    few, palette = one % (1 << bits), (b"PLTE", rng.bytes(3 << bits))
+    for interlaced in (False, True):
+        name = f"{bits} bits, {'seven passes' if interlaced else 'rows'}"
+        for clear in (False, True):
+            compare(f"png grey of {name}, clear {clear}", put("png", png(few, bits, 0, [(b"tRNS", b"\0\1")] * clear, interlaced)), few)
+            extra = [palette] + [(b"tRNS", b"\0\x80")] * clear
+            compare(f"png palette of {name}, clear {clear}", put("png", png(few, bits, 3, extra, interlaced)), few)
+if "tiff" not in LEFT_OUT:
+    for bits in (1, 2, 3, 4, 6, 7, 9, 10, 12, 14, 15):
+        few = one % min(200, 1 << bits)
+        compare(f"tiff of {bits} bits", put("tif", tiff(few.astype(np.uint16), bits=bits)), few)
+    for t in ("f2", "f4", "f8"):
+        for order in "<>":
+            compare(f"tiff {t} {order}, predictor 3, BigTIFF", put("tif", tiff(one.astype(t), order, predictor=True, big=True)), one)
 
 if "tiff" not in LEFT_OUT:
     byte = one.astype(np.uint8)

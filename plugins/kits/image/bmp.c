@@ -5,7 +5,7 @@
 
 #include "formats.h"
 
-enum { FILE_HEADER = 14, CORE = 12, USUAL = 40 };                                        /* bytes of headers */
+enum { FILE_HEADER = 14, CORE = 12, USUAL = 40, OS2 = 64 };                              /* bytes of headers */
 enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, FIELDS = 3, JPEG = 4, PNG = 5, ALPHA_FIELDS = 6 }; /* compression */
 
 typedef struct bmp {
@@ -44,11 +44,12 @@ static int read_masks(bmp *b) {
   return SP_OK;
 }
 
-static int refuse(const bmp *b) {
-  const char *what = b->compression == JPEG ? "a JPEG" : b->compression == PNG ? "a PNG" : NULL;
+/* OS/2 has compressions of its own under the same numbers. */
+static int refuse(const bmp *b, uint32_t header) {
+  const char *what = header == OS2 ? NULL : b->compression == JPEG ? "a JPEG" : b->compression == PNG ? "a PNG" : NULL;
   if (what) return im_say(b->d, IM_BROKEN, "a BMP file with %s in it; save it as PNG", what);
-  return im_say(b->d, IM_BROKEN, "a BMP file of %d bits a pixel in compression %d; save it as PNG", b->bits,
-                b->compression);
+  return im_say(b->d, IM_BROKEN, "a BMP file of %d bit%s a pixel in compression %d%s; save it as PNG", b->bits,
+                b->bits == 1 ? "" : "s", b->compression, header == OS2 ? " of OS/2" : "");
 }
 
 static int known(const bmp *b) {
@@ -67,7 +68,8 @@ static int read_header(bmp *b, int64_t max_pixels) {
   if (b->size < FILE_HEADER + CORE) return too_short(b->d);
   uint32_t header = le(p + FILE_HEADER, 4);
   int core = header == CORE;
-  if (!core && (header < USUAL || header > 1024)) return im_say(b->d, IM_BROKEN, "a BMP header of %u bytes", header);
+  if (!core && (header < USUAL || header > 1024))
+    return im_say(b->d, IM_BROKEN, "a BMP file with a header of %u bytes; save it as PNG", header);
   if (b->size < FILE_HEADER + (size_t)header) return too_short(b->d);
   int64_t w = core ? (int64_t)le(p + 18, 2) : (int32_t)le(p + 18, 4);
   int64_t h = core ? (int64_t)le(p + 20, 2) : (int32_t)le(p + 22, 4);
@@ -76,7 +78,7 @@ static int read_header(bmp *b, int64_t max_pixels) {
   b->top_down = h < 0;
   int rc = im_check_pixels(b->d, w, h < 0 ? -h : h, max_pixels);
   if (rc) return rc;
-  if (w > INT32_MAX || h > INT32_MAX || !known(b)) return refuse(b);
+  if (w > INT32_MAX || h > INT32_MAX || !known(b)) return refuse(b, header);
   b->w = (int)w;
   b->h = (int)(h < 0 ? -h : h);
   b->at = le(p + 10, 4);

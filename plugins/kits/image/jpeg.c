@@ -8,7 +8,8 @@
 
 #include "formats.h"
 
-enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, APP0 = 0xE0 };
+enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, APP0 = 0xE0, JPEG_LS = 0xF7 };
+enum { LOSSLESS = 3 }; /* the process, in the lowest bits of a frame's marker */
 
 /* ---- markers ---- */
 static int has_length(uint8_t marker) {
@@ -40,6 +41,32 @@ static void mend_version(im_decoder *d) {
     if (p[at + 1] == APP0 && n >= 9 && !memcmp(p + at + 4, "JFIF", 5)) p[at + 9] = 1;
     at += 2 + n;
   }
+}
+
+/* The frame's header, behind its marker, or NULL: marker, length, bits of a number. */
+static const uint8_t *find_frame(const uint8_t *p, size_t size) {
+  for (size_t at = 2; at + 5 <= size && p[at] == 0xFF;) {
+    uint8_t marker = p[at + 1];
+    if ((marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC) || marker == JPEG_LS)
+      return p + at + 1;
+    at += marker == 0xFF ? 1 : !has_length(marker) ? 2 : 2 + ((size_t)p[at + 2] << 8 | p[at + 3]);
+  }
+  return NULL;
+}
+
+/* Says of a file that was not read that it is of a kind that libjpeg-turbo 2 does not know; 0: it is not. */
+static int is_odd_kind(im_decoder *d) {
+  const uint8_t *frame = find_frame(d->file.p, d->size);
+  int marker = frame ? *frame : 0, bits = frame ? frame[3] : 8;
+  const char *kind = marker == JPEG_LS          ? "a JPEG-LS"
+                     : marker >> 2 & 1          ? "a hierarchical JPEG"
+                     : (marker & 3) == LOSSLESS ? "a lossless JPEG"
+                     : bits == 12               ? "a JPEG"
+                                                : NULL;
+  if (!kind) return 0;
+  im_say(d, IM_BROKEN, "it is %s of %d bits a channel, which is not read; convert it to PNG or PNM, as with %s", kind,
+         bits, marker == JPEG_LS ? "ffmpeg" : "djpeg of libjpeg-turbo 3");
+  return 1;
 }
 
 /* TurboJPEG has all pixels, and warns that bytes lie between the last of them and the end's marker: that moves to where
@@ -115,6 +142,7 @@ static int decode_once(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, in
 int im_jpeg(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   mend_version(d);
   int rc = decode_once(d, max_pixels, px, w, h);
+  if (rc == IM_BROKEN && is_odd_kind(d)) return rc;
   if (!px || (rc && rc != IM_BROKEN)) return rc;
   size_t end = find_end(d->file.p, d->size);
   if (rc && end && mend_end(d, end, d->why)) return decode_once(d, max_pixels, px, w, h);

@@ -67,7 +67,45 @@ static int warned(TIFF *tif, void *arg, const char *module, const char *fmt, va_
   return 1;
 }
 
-static int broken(im_decoder *d) { return *d->why ? IM_BROKEN : im_say(d, IM_BROKEN, "libtiff: the file is damaged"); }
+#define ANEW "save it anew, in Python: tifffile.imwrite(\"NEW.tif\", tifffile.imread(\"OLD.tif\"))"
+
+static int broken(im_decoder *d) {
+  if (!*d->why) return im_say(d, IM_BROKEN, "libtiff: the file is damaged");
+  if (!strstr(d->why, "Unsupported JPEG process")) return IM_BROKEN;
+  return im_say(d, IM_BROKEN, "it holds a JPEG of a kind that libtiff does not read; " ANEW);
+}
+
+/* ---- what is in it and not read ---- */
+
+/* libtiff has names only for compressions that it knows. */
+static const char *name_of(uint16_t compression) {
+  static const struct {
+    uint16_t compression;
+    const char *name;
+  } names[] = {{COMPRESSION_OJPEG, "old JPEG"}, {COMPRESSION_JPEG, "JPEG"},   {COMPRESSION_LZMA, "LZMA"},
+               {COMPRESSION_ZSTD, "Zstandard"}, {COMPRESSION_WEBP, "WebP"},   {COMPRESSION_LERC, "LERC"},
+               {COMPRESSION_JP2000, "JPEG 2000"}, {33003, "JPEG 2000"},        {33005, "JPEG 2000"},
+               {34933, "PNG"},                  {34934, "JPEG XR"},           {22610, "JPEG XR"},
+               {50002, "JPEG XL"},              {52546, "JPEG XL"}};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (names[i].compression == compression) return names[i].name;
+  return "a way of its own";
+}
+
+static int check_contents(job *j, TIFF *tif) {
+  uint16_t way = COMPRESSION_NONE;
+  uint32_t planes = 1;
+  TIFFGetFieldDefaulted(tif, TIFFTAG_COMPRESSION, &way);
+  TIFFGetFieldDefaulted(tif, TIFFTAG_IMAGEDEPTH, &planes);
+  if (planes > 1)
+    return im_say(j->d, IM_BROKEN, "it is a volume of %u planes; save each as a file of its own", planes);
+  if (!TIFFIsCODECConfigured(way))
+    return im_say(j->d, IM_BROKEN, "it is compressed as %s (%d), which this libtiff does not read; " ANEW, name_of(way),
+                  way);
+  if (way == COMPRESSION_JPEG && j->bits != 8)
+    return im_say(j->d, IM_BROKEN, "it holds a JPEG of %d bits a channel, which is not read; " ANEW, j->bits);
+  return SP_OK;
+}
 
 /* ---- the picture ---- */
 #define COMPLEX_NUMBERS "its numbers are complex, which are not read; save parts or magnitudes of them as float32"
@@ -77,14 +115,17 @@ static int is_complex(const job *j) {
   return j->form == SAMPLEFORMAT_COMPLEXINT || j->form == SAMPLEFORMAT_COMPLEXIEEEFP;
 }
 
+/* Numbers of 3, 10 or 12 bits follow one another without a gap. */
+static int is_packed(const job *j) { return j->bits < 16 && j->bits != 8 && j->form == SAMPLEFORMAT_UINT; }
+
 static int check_bytes(job *j) {
   static const char *const forms[] = {[SAMPLEFORMAT_INT] = "with a sign", [SAMPLEFORMAT_IEEEFP] = "float"};
   int odd = j->form == SAMPLEFORMAT_INT || j->form == SAMPLEFORMAT_IEEEFP;
   if (is_complex(j)) return im_say(j->d, IM_BROKEN, COMPLEX_NUMBERS);
-  if (odd || j->bits > MOST_BITS)
+  if (odd || j->bits > MOST_BITS || (is_packed(j) && j->bits != 1 && j->bits != 2 && j->bits != 4))
     return im_say(j->d, IM_BROKEN,
-                  "samples of %d bits%s%s%s, %d a pixel; at most 8 of 16 bits are read as bytes, `dtype = \"float32\"` "
-                  "keeps them",
+                  "samples of %d bits%s%s%s, %d a pixel; at most 8 of 8 or 16 bits are read as bytes, `dtype = "
+                  "\"float32\"` keeps them",
                   j->bits, odd ? " (" : "", odd ? forms[j->form] : "", odd ? ")" : "", j->samples);
   if (j->samples > MOST_SAMPLES)
     return im_say(j->d, IM_BROKEN,
@@ -110,6 +151,7 @@ static int check_header(job *j, TIFF *tif) {
   TIFFGetField(tif, TIFFTAG_PHOTOMETRIC, &j->photometric);
   j->planes = config == PLANARCONFIG_SEPARATE && j->samples > 1;
   int rc = im_check_pixels(j->d, w, h, j->max_pixels < MOST_PIXELS ? j->max_pixels : MOST_PIXELS);
+  if (!rc && j->px) rc = check_contents(j, tif);
   if (!rc && !j->out && j->px) rc = check_bytes(j);
   if (!rc && j->samples > IM_MOST_CHANNELS)
     rc = im_say(j->d, IM_BROKEN, "its header says %d channels; at most %d are read", j->samples, IM_MOST_CHANNELS);
@@ -136,24 +178,42 @@ static void leave_alone(TIFF *tif) {
   TIFFSetField(tif, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
 }
 
+/* Of others libtiff makes RGB bytes. */
+static int has_numbers(const job *j) {
+  return j->photometric == PHOTOMETRIC_MINISBLACK || j->photometric == PHOTOMETRIC_MINISWHITE ||
+         j->photometric == PHOTOMETRIC_RGB || (j->photometric == PHOTOMETRIC_PALETTE && !j->d->picture);
+}
+
+/* Of which libtiff makes colours. */
+static int shown_channels(uint16_t photometric) {
+  switch (photometric) {
+    case PHOTOMETRIC_RGB:
+    case PHOTOMETRIC_YCBCR:
+    case PHOTOMETRIC_CIELAB:
+    case PHOTOMETRIC_LOGLUV: return 3;
+    case PHOTOMETRIC_SEPARATED: return 4;
+    default: return 1;
+  }
+}
+
 /* Bands that are neither colours nor alpha, and bits. */
 static void note_lost(job *j, TIFF *tif) {
   uint16_t n = 0, *kinds = NULL;
-  int shown = j->photometric == PHOTOMETRIC_RGB || j->photometric == PHOTOMETRIC_YCBCR ? 3
-              : j->photometric == PHOTOMETRIC_SEPARATED                                ? 4
-                                                                                       : 1;
+  int shown = shown_channels(j->photometric);
   TIFFGetField(tif, TIFFTAG_EXTRASAMPLES, &n, &kinds);
   int alpha = n && (kinds[0] == EXTRASAMPLE_ASSOCALPHA || kinds[0] == EXTRASAMPLE_UNASSALPHA);
-  char cure[32] = "dtype = \"uint16\"";
-  if (j->bits <= 8) snprintf(cure, sizeof cure, "channels = %d", j->samples);
+  char cure[48] = "`dtype = \"uint16\"` keeps all";
+  if (!has_numbers(j)) snprintf(cure, sizeof cure, "saved in RGB all can be kept");
+  else if (j->bits <= 8) snprintf(cure, sizeof cure, "`channels = %d` keeps all", j->samples);
   if (j->samples > shown + alpha)
-    snprintf(j->d->lost, sizeof j->d->lost, "%d channels%s, of which the first %s read; `%s` keeps all", j->samples,
+    snprintf(j->d->lost, sizeof j->d->lost, "%d channels%s, of which the first %s read; %s", j->samples,
              j->bits == 16 ? " of 16 bits" : "",
              shown == 1   ? "one is"
              : shown == 3 ? "three are"
                           : "four are",
              cure);
-  else if (j->bits == 16) im_lost_bits(j->d, j->bits);
+  else if (j->bits == 16)
+    snprintf(j->d->lost, sizeof j->d->lost, "16 bits a channel, of which the high 8 are read; %s", cure);
   else if (!TIFFLastDirectory(tif))
     snprintf(j->d->lost, sizeof j->d->lost, "several pages, of which the first is read");
 }
@@ -177,7 +237,7 @@ static int run(job *j, TIFF *tif) {
   size_t n = (size_t)j->w * (size_t)j->h;
   note_lost(j, tif);
   leave_alone(tif);
-  if (!TIFFRGBAImageOK(tif, why)) return im_say(d, IM_BROKEN, "libtiff: %.200s", why);
+  if (!TIFFRGBAImageOK(tif, why)) return im_say(d, IM_BROKEN, "%.180s; convert it to PNG", why);
   uint8_t *rgb = im_reserve(j->px, n * 3);
   tmsize_t tile = exact_buffer(tif);
   uint32_t *packed = im_reserve(&d->spare, n * sizeof *packed + (size_t)tile);
@@ -218,7 +278,7 @@ static int type_of(const job *j) {
     return j->bits == 16 ? IM_F16 : j->bits == 32 ? IM_F32 : j->bits == 64 ? IM_F64 : -1;
   int is_signed = j->form == SAMPLEFORMAT_INT;
   if (!is_signed && j->form != SAMPLEFORMAT_UINT && j->form != SAMPLEFORMAT_VOID) return -1;
-  if (!is_signed && (j->bits == 1 || j->bits == 2 || j->bits == 4)) return IM_U8;
+  if (!is_signed && is_packed(j)) return j->bits < 8 ? IM_U8 : IM_U16;
   return j->bits == 8    ? IM_U8 + is_signed
          : j->bits == 16 ? IM_U16 + is_signed
          : j->bits == 32 ? IM_U32 + is_signed
@@ -226,15 +286,24 @@ static int type_of(const job *j) {
                          : -1;
 }
 
-/* One row or part of one, whose first pixel is at x, y; of plane c, or all of them. Of less than a byte a number the
- * highest bits are the first. */
+/* The i-th number of so many bits, at most 16; the highest bits of a byte are the first. */
+static uint16_t unpacked(const uint8_t *from, size_t i, unsigned bits) {
+  size_t first = i * bits, last = first + bits - 1;
+  uint32_t v = 0;
+  for (size_t k = first / 8; k <= last / 8; k++) v = v << 8 | from[k];
+  return (uint16_t)(v >> (7 - last % 8) & ((1u << bits) - 1));
+}
+
+/* One row or part of one, whose first pixel is at x, y; of plane c, or all of them. */
 static void put_row(const job *j, const uint8_t *from, int x, int y, int n, int c, uint8_t *to) {
   size_t item = im_type_bytes(j->out->type), channels = j->samples, here = j->planes ? 1 : channels;
   uint8_t *p = to + (((size_t)y * (size_t)j->w + (size_t)x) * channels + (size_t)c) * item;
   for (size_t i = 0, count = (size_t)n * here; i < count; i++) {
     size_t at = j->planes ? i * channels : i;
-    if (j->bits >= 8) memcpy(p + at * item, from + i * item, item);
-    else p[at] = (uint8_t)(from[i * j->bits / 8] >> (8 - j->bits - i * j->bits % 8) & ((1 << j->bits) - 1));
+    uint16_t v = is_packed(j) ? unpacked(from, i, j->bits) : 0;
+    if (!is_packed(j)) memcpy(p + at * item, from + i * item, item);
+    else if (item == 1) p[at] = (uint8_t)v;
+    else memcpy(p + at * item, &v, item);
   }
 }
 
@@ -266,16 +335,11 @@ static int read_lines(job *j, TIFF *tif, uint8_t *part, uint8_t *to) {
   return SP_OK;
 }
 
-static int has_numbers(const job *j) {
-  return j->photometric == PHOTOMETRIC_MINISBLACK || j->photometric == PHOTOMETRIC_MINISWHITE ||
-         j->photometric == PHOTOMETRIC_RGB || (j->photometric == PHOTOMETRIC_PALETTE && !j->d->picture);
-}
-
 static int run_numbers(job *j, TIFF *tif) {
   im_decoder *d = j->d;
   int rc = check_header(j, tif), type;
   if (rc) return rc;
-  if (!has_numbers(j)) return SP_OK; /* of other colours libtiff makes RGB */
+  if (!has_numbers(j)) return SP_OK;
   take_nodata(d, tif);
   if (is_complex(j)) return im_say(d, IM_BROKEN, COMPLEX_NUMBERS);
   if ((type = type_of(j)) < 0)
@@ -311,7 +375,7 @@ static int open_and(job *j, int (*what)(job *j, TIFF *tif)) {
   TIFFOpenOptionsSetErrorHandlerExtR(o, failed, d);
   TIFFOpenOptionsSetWarningHandlerExtR(o, warned, d);
   *d->why = 0;
-  TIFF *tif = TIFFClientOpenExt("", "rm", j, read_bytes, write_bytes, seek_to, close_it, size_of, NULL, NULL, o);
+  TIFF *tif = TIFFClientOpenExt("libtiff", "rm", j, read_bytes, write_bytes, seek_to, close_it, size_of, NULL, NULL, o);
   TIFFOpenOptionsFree(o);
   if (!tif) return broken(d);
   *d->why = 0; /* a tag without sense was left out: some write 0 as the orientation */

@@ -31,6 +31,7 @@ static const magic magics[] = {
     MAGIC(8, "WEBP", "a WebP image"),
     MAGIC(0, "II*\0", "a TIFF image"),
     MAGIC(0, "MM\0*", "a TIFF image"),
+    MAGIC(0, "II\xBC\1", "a JPEG XR image; " PICTURE ", as with JxrDecApp"),
     MAGIC(0, "BM", "a BMP image"),
     MAGIC(4, "ftypavif", "an AVIF image; " PICTURE ", as with heif-convert"),
     MAGIC(4, "ftypavis", "an AVIF image; " PICTURE ", as with heif-convert"),
