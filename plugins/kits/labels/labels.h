@@ -7,6 +7,13 @@
 
 #include <spcore/plugin.h>
 
+/* What kernels call too. */
+#ifdef __CUDACC__
+#define LABEL_FN static __host__ __device__ __forceinline__
+#else
+#define LABEL_FN static inline __attribute__((always_inline))
+#endif
+
 #define LABEL_DTYPES (SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_I64))
 
 /* Which labels do not count; `holder` has them as `member`. */
@@ -21,10 +28,22 @@
     .doc = "the first label out of range"                                                           \
   }
 
-static inline int64_t label_at(const void *labels, int dtype, int64_t i) {
+LABEL_FN int64_t label_at(const void *labels, int dtype, int64_t i) {
   if (dtype == SP_U8) return ((const uint8_t *)labels)[i];
   if (dtype == SP_I32) return ((const int32_t *)labels)[i];
   return ((const int64_t *)labels)[i];
+}
+
+/* Tells a STATUS port that the label at position `bad` is none of 0..last; a bad below 0: all is well. px: positions of
+ * a sample. ids: NULL: samples are counted. */
+LABEL_FN void label_status(int64_t *status, int code, const void *labels, int dtype, int64_t bad, int64_t px,
+                           const uint64_t *ids, int64_t last) {
+  status[0] = status[1] = status[2] = status[3] = 0;
+  if (bad < 0) return;
+  status[0] = code;
+  status[1] = ids ? (int64_t)ids[bad / px] : bad / px;
+  status[2] = label_at(labels, dtype, bad);
+  status[3] = last;
 }
 
 /* How logits lie: `n` samples of `px` positions with `classes` values each. */
@@ -35,10 +54,26 @@ typedef struct logit_shape {
 
 static inline void logit_shape_of(logit_shape *s, const sp_spec *x) {
   s->n = x->shape[0];
-  s->classes = x->shape[1];
+  s->classes = x->ndim > 1 ? x->shape[1] : 1;
   s->px = 1;
   for (int d = 2; d < x->ndim; d++) s->px *= x->shape[d];
   s->rows = s->px == 1 || x->order == SP_CHANNELS_LAST;
+}
+
+/* Where a position's class lies, where `rows` says that classes lie side by side. */
+LABEL_FN int64_t logit_index(const logit_shape *s, int rows, int64_t position, int64_t c) {
+  if (rows) return position * s->classes + c;
+  return (position / s->px * s->classes + c) * s->px + position % s->px;
+}
+
+/* A target N x ... of inputs N x 1 x ...: as if it had that dimension. */
+static inline sp_spec target_spec(const sp_spec *x, const sp_spec *y) {
+  sp_spec s = *y;
+  if (x->ndim < 3 || y->ndim != x->ndim - 1 || x->shape[1] != 1 || y->order != SP_ROW_MAJOR) return s;
+  s.ndim = x->ndim;
+  s.shape[1] = 1;
+  for (int d = 2; d < x->ndim; d++) s.shape[d] = y->shape[d - 1];
+  return s;
 }
 
 /* Checks that labels are logits without dimension 1, and that both lie in an order that is known here. */

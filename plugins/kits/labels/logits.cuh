@@ -17,12 +17,6 @@ static __device__ inline int64_t logits_at(const logit_shape &s, int64_t positio
   return position / s.px * s.classes * s.px + position % s.px;
 }
 
-static __device__ inline int64_t logits_label(const void *labels, int dtype, int64_t i) {
-  if (dtype == SP_U8) return ((const uint8_t *)labels)[i];
-  if (dtype == SP_I32) return ((const int32_t *)labels)[i];
-  return ((const int64_t *)labels)[i];
-}
-
 /* The class of the largest logit; of equals the first. */
 static __device__ inline int64_t logits_argmax(const float *logits, const logit_shape &s, int64_t position) {
   int64_t stride, best = 0;

@@ -188,16 +188,9 @@ static __device__ inline void loss_result(const loss_work &w, const label_sum &s
   *j.loss = mean;
   *j.valid = s.counted;
   if (j.total) *j.total = j.step->batch ? s.weight / full_weight(j, s.weight) : s.weight;
-  j.status[0] = j.status[1] = j.status[2] = j.status[3] = 0;
-  if (s.bad != INT64_MAX) {
-    int64_t sample = s.bad / j.shape.px;
-    j.status[0] = LOSS_BAD_LABEL;
-    j.status[1] = j.ids ? (int64_t)j.ids[sample] : sample;
-    j.status[2] = logits_label(j.labels, j.label_dtype, s.bad);
-    j.status[3] = j.values - 1;
-  } else if (j.stop && !(fabsf(mean) < INFINITY)) {
-    j.status[0] = LOSS_NOT_FINITE;
-  }
+  int64_t bad = s.bad == INT64_MAX ? -1 : s.bad;
+  label_status(j.status, LOSS_BAD_LABEL, j.labels, j.label_dtype, bad, j.shape.px, j.ids, j.values - 1);
+  if (bad < 0 && j.stop && !(fabsf(mean) < INFINITY)) j.status[0] = LOSS_NOT_FINITE;
 }
 
 /* The block that ends last sums up. */

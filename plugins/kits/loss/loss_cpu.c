@@ -57,16 +57,8 @@ void loss_result(const loss_job *j, const label_sum *all, double mean) {
   *j->loss = (float)mean;
   *j->valid = all->counted;
   if (j->total) *j->total = j->step->batch ? all->weight / loss_full(j, all->weight) : all->weight;
-  memset(j->status, 0, 4 * sizeof *j->status);
-  if (all->bad >= 0) {
-    int64_t sample = all->bad / j->shape.px;
-    j->status[0] = LOSS_BAD_LABEL;
-    j->status[1] = j->ids ? (int64_t)j->ids[sample] : sample;
-    j->status[2] = label_at(j->labels, j->label_dtype, all->bad);
-    j->status[3] = j->values - 1;
-  } else if (j->stop && !isfinite(*j->loss)) {
-    j->status[0] = LOSS_NOT_FINITE;
-  }
+  label_status(j->status, LOSS_BAD_LABEL, j->labels, j->label_dtype, all->bad, j->shape.px, j->ids, j->values - 1);
+  if (all->bad < 0 && j->stop && !isfinite(*j->loss)) j->status[0] = LOSS_NOT_FINITE;
 }
 
 void loss_block_at(const loss_job *j, int64_t p, int64_t end, loss_block *b) {

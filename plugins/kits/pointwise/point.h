@@ -101,9 +101,4 @@ POINT_FN float point_of(const point_job *j, int kind, float x, float t, float *s
   return kind == POINT_BCE ? point_bce(j, x, t, slope) : point_square(j, x, t, slope);
 }
 
-/* Where class c of a position lies. */
-POINT_FN int64_t point_index(const logit_shape *s, int rows, int64_t position, int64_t c) {
-  return rows ? position * s->classes + c : (position / s->px * s->classes + c) * s->px + position % s->px;
-}
-
 #endif

@@ -2,17 +2,8 @@
  * pointwise.c - checks and the call of a loss of single numbers. */
 #include "pointwise.h"
 
-sp_spec point_target_of(const sp_spec *x, const sp_spec *y) {
-  sp_spec s = *y;
-  if (x->ndim < 3 || y->ndim != x->ndim - 1 || x->shape[1] != 1 || y->order != SP_ROW_MAJOR) return s;
-  s.ndim = x->ndim;
-  s.shape[1] = 1;
-  for (int d = 2; d < x->ndim; d++) s.shape[d] = y->shape[d - 1];
-  return s;
-}
-
 static int check_floats(sp_ctx *ctx, const sp_spec *x, const sp_spec *given) {
-  sp_spec own = point_target_of(x, given);
+  sp_spec own = target_spec(x, given);
   const sp_spec *y = &own;
   if (x->ndim < 2)
     return ctx->host->fail(ctx, SP_E_SHAPE, "the input has %d dimensions, N x C x ... is wanted", x->ndim);
@@ -51,7 +42,7 @@ void point_job_of(point_job *j, const sp_io *io, const loss_params *p, int kind,
   loss_job_of(&j->l, io, p);
   if (target == TARGET_LABEL) j->l.values = 2;
   if (target != TARGET_FLOAT) return;
-  sp_spec own = point_target_of(&io->in[LOSS_IN_LOGITS].t[0].spec, &io->in[LOSS_IN_LABELS].t[0].spec);
+  sp_spec own = target_spec(&io->in[LOSS_IN_LOGITS].t[0].spec, &io->in[LOSS_IN_LABELS].t[0].spec);
   logit_shape_of(&y, &own);
   j->y = j->l.labels;
   j->y_rows = y.classes == 1 ? j->l.shape.rows : y.rows;

@@ -33,8 +33,6 @@ typedef struct point_job {
 
 /* Checks the inputs by what the targets are, and plans the outputs. */
 int point_plan(sp_ctx *ctx, sp_plan *plan, int target);
-/* A target N x ... of inputs N x 1 x ...: as if it had that dimension. */
-sp_spec point_target_of(const sp_spec *x, const sp_spec *y);
 
 /* The job of a call, all but what its kind needs. */
 void point_job_of(point_job *j, const sp_io *io, const loss_params *p, int kind, int target);

@@ -53,7 +53,7 @@ static void float_targets(const point_job *j, block *b) {
   const logit_shape *s = &j->l.shape;
   int64_t position = b->position, c = b->c;
   for (int i = 0; i < b->n; i++, step_on(s, &position, &c))
-    b->t[i] = j->y[j->y_rows == s->rows ? b->first + i : point_index(s, j->y_rows, position, c)], b->counts[i] = 1;
+    b->t[i] = j->y[j->y_rows == s->rows ? b->first + i : logit_index(s, j->y_rows, position, c)], b->counts[i] = 1;
 }
 
 static void label_targets(const point_job *j, block *b) {
@@ -94,7 +94,7 @@ static void put_target(const pass *a, const block *b) {
   const point_job *j = a->j;
   int64_t position = b->position, c = b->c;
   for (int i = 0; i < b->n; i++, step_on(&j->l.shape, &position, &c)) {
-    float *g = &j->dy[point_index(&j->l.shape, j->y_rows, position, c)], v = -(b->slope[i] * a->scale);
+    float *g = &j->dy[logit_index(&j->l.shape, j->y_rows, position, c)], v = -(b->slope[i] * a->scale);
     *g = j->dy_acc ? *g + v : v;
   }
 }

@@ -69,7 +69,7 @@ static __device__ __forceinline__ unsigned label_targets(const point_work &w, pl
   for (int k = 0; k < 4; k++, move_on(w, &p, w.next)) {
     t[k] = 0;
     if (k >= n) continue;
-    counts |= (unsigned)label_target(w, logits_label(j.labels, j.label_dtype, p.position), p.c + one, &t[k]) << k;
+    counts |= (unsigned)label_target(w, label_at(j.labels, j.label_dtype, p.position), p.c + one, &t[k]) << k;
   }
   return counts;
 }
@@ -102,7 +102,7 @@ static __global__ void __launch_bounds__(THREADS, KIND == POINT_SQUARE && WAY ==
       place each = at;
 #pragma unroll
       for (int k = 0; k < 4; k++, move_on(w, &each, w.next)) {
-        other[k] = point_index(&j.shape, p.y_rows, each.position, each.c);
+        other[k] = logit_index(&j.shape, p.y_rows, each.position, each.c);
         t[k] = k < n ? p.y[other[k]] : 0.0f;
       }
     }

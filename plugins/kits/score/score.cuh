@@ -16,12 +16,12 @@ typedef struct score_top {
 
 static __device__ inline score_top score_top_of(const score_job *j, int64_t p) {
   const logit_shape *s = &j->shape;
-  int64_t at = score_at(s, s->rows, p, 0), stride = s->rows ? 1 : s->px;
+  int64_t at = logit_index(s, s->rows, p, 0), stride = s->rows ? 1 : s->px;
   const float *x = j->x + at;
   score_top t = {x[0], 0, 0};
   for (int32_t c = 1; c < s->classes; c++)
     if (x[c * stride] > t.max) t.max = x[c * stride], t.best = c;
-  for (int64_t c = 0; c < s->classes; c++) t.all = score_add(t.all, score_exp((double)x[c * stride] - (double)t.max));
+  for (int64_t c = 0; c < s->classes; c++) t.all = rounded_add(t.all, score_exp((double)x[c * stride] - (double)t.max));
   return t;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../labels/labels.h"
+#include "../rounded.h"
 
 #ifdef __CUDACC__
 #define SCORE_FN static __host__ __device__ __forceinline__
@@ -14,45 +15,28 @@
 #define SCORE_FN static inline __attribute__((always_inline))
 #endif
 
-/* Never fused, on a GPU either. */
-SCORE_FN double score_mul(double a, double b) {
-#ifdef __CUDA_ARCH__
-  return __dmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
-SCORE_FN double score_add(double a, double b) {
-#ifdef __CUDA_ARCH__
-  return __dadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-
 /* exp(d) for d <= 0 within 2 ulp; 0 below -700; NaN stays. 2^k * exp(r), |r| <= ln(2)/2, by the series to r^13. Adding
  * 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits. */
 SCORE_FN double score_exp(double d) {
   const double round = 6755399441055744.0;
   double z = d < -700 ? -700 : d;
-  double t = score_add(score_mul(z, 1.4426950408889634074), round), k = score_add(t, -round);
-  double r =
-      score_add(score_add(z, score_mul(k, -6.93147180369123816490e-01)), score_mul(k, -1.90821492927058770002e-10));
+  double t = rounded_add(rounded_mul(z, 1.4426950408889634074), round), k = rounded_add(t, -round);
+  double r = rounded_add(rounded_add(z, rounded_mul(k, -6.93147180369123816490e-01)),
+                         rounded_mul(k, -1.90821492927058770002e-10));
   double q = 1 / 6227020800.0;
-  q = score_add(score_mul(q, r), 1 / 479001600.0);
-  q = score_add(score_mul(q, r), 1 / 39916800.0);
-  q = score_add(score_mul(q, r), 1 / 3628800.0);
-  q = score_add(score_mul(q, r), 1 / 362880.0);
-  q = score_add(score_mul(q, r), 1 / 40320.0);
-  q = score_add(score_mul(q, r), 1 / 5040.0);
-  q = score_add(score_mul(q, r), 1 / 720.0);
-  q = score_add(score_mul(q, r), 1 / 120.0);
-  q = score_add(score_mul(q, r), 1 / 24.0);
-  q = score_add(score_mul(q, r), 1 / 6.0);
-  q = score_add(score_mul(q, r), 0.5);
-  q = score_add(score_mul(q, r), 1);
-  double y = score_add(score_mul(q, r), 1);
+  q = rounded_add(rounded_mul(q, r), 1 / 479001600.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 39916800.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 3628800.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 362880.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 40320.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 5040.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 720.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 120.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 24.0);
+  q = rounded_add(rounded_mul(q, r), 1 / 6.0);
+  q = rounded_add(rounded_mul(q, r), 0.5);
+  q = rounded_add(rounded_mul(q, r), 1);
+  double y = rounded_add(rounded_mul(q, r), 1);
   uint64_t yi, ti;
   memcpy(&yi, &y, 8);
   memcpy(&ti, &t, 8);
@@ -68,7 +52,7 @@ typedef struct score {
 
 SCORE_FN score score_sigmoid(float x) {
   double v = (double)x, e = score_exp(v > 0 ? -v : v);
-  score s = {v > 0 ? 1 : e, v > 0 ? e : 1, score_add(1, e)};
+  score s = {v > 0 ? 1 : e, v > 0 ? e : 1, rounded_add(1, e)};
   return s;
 }
 
@@ -77,7 +61,7 @@ SCORE_FN score score_softmax(float x, float max, double all) {
   score s;
   s.own = score_exp((double)x - (double)max);
   s.all = all;
-  s.rest = score_add(all, -s.own);
+  s.rest = rounded_add(all, -s.own);
   return s;
 }
 
@@ -96,27 +80,15 @@ typedef struct score_job {
   const uint64_t *ids; /* NULL: samples are counted */
 } score_job;
 
-SCORE_FN int64_t score_label(const score_job *j, int64_t position) {
-  if (j->dtype == SP_U8) return ((const uint8_t *)j->targets)[position];
-  if (j->dtype == SP_I32) return ((const int32_t *)j->targets)[position];
-  return ((const int64_t *)j->targets)[position];
-}
-
-/* Of a position's class, where rows says that classes lie side by side. */
-SCORE_FN int64_t score_at(const logit_shape *s, int rows, int64_t position, int64_t c) {
-  if (rows) return position * s->classes + c;
-  return (position / s->px * s->classes + c) * s->px + position % s->px;
-}
-
 enum { SCORE_NO, SCORE_YES, SCORE_UNKNOWN, SCORE_BAD };
 
 /* Whether a position is of the class. */
 SCORE_FN int score_truth(const score_job *j, int64_t position, int64_t c) {
   if (j->kind == SCORE_FLOATS) {
-    float t = ((const float *)j->targets)[score_at(&j->shape, j->target_rows, position, c)];
+    float t = ((const float *)j->targets)[logit_index(&j->shape, j->target_rows, position, c)];
     return t > 1 ? SCORE_BAD : t >= 0.5f ? SCORE_YES : t >= 0 ? SCORE_NO : SCORE_UNKNOWN; /* below 0, and NaN */
   }
-  int64_t y = score_label(j, position);
+  int64_t y = label_at(j->targets, j->dtype, position);
   if (y == j->ignore) return SCORE_UNKNOWN;
   if (y < 0 || y >= (j->kind == SCORE_BINARY ? 2 : j->shape.classes)) return SCORE_BAD;
   return y == (j->kind == SCORE_BINARY ? 1 : c) ? SCORE_YES : SCORE_NO;
@@ -129,7 +101,7 @@ SCORE_FN void score_status(const score_job *j, int64_t bad, int64_t *status) {
   if (bad < 0) return;
   status[0] = j->kind == SCORE_FLOATS ? SP_E_RANGE : SP_E_DATA;
   status[1] = j->ids ? (int64_t)j->ids[sample] : sample;
-  status[2] = j->kind == SCORE_FLOATS ? bad % j->shape.classes : score_label(j, position);
+  status[2] = j->kind == SCORE_FLOATS ? bad % j->shape.classes : label_at(j->targets, j->dtype, position);
   status[3] = j->kind == SCORE_BINARY ? 1 : j->shape.classes - 1;
 }
 
@@ -196,14 +168,14 @@ enum { SCORE_BLOCK = 64 }; /* positions handled side by side */
 static inline void score_block(const score_job *j, int64_t p, int n, float *max, int32_t *best, double *all) {
   const logit_shape *s = &j->shape;
   int64_t step = s->rows ? s->classes : 1;
-  for (int i = 0; i < n; i++) max[i] = j->x[score_at(s, s->rows, p, 0) + i * step], best[i] = 0, all[i] = 0;
+  for (int i = 0; i < n; i++) max[i] = j->x[logit_index(s, s->rows, p, 0) + i * step], best[i] = 0, all[i] = 0;
   for (int32_t c = 1; c < s->classes; c++) {
-    const float *x = j->x + score_at(s, s->rows, p, c);
+    const float *x = j->x + logit_index(s, s->rows, p, c);
     for (int i = 0; i < n; i++)
       if (x[i * step] > max[i]) max[i] = x[i * step], best[i] = c;
   }
   for (int64_t c = 0; c < s->classes; c++) {
-    const float *x = j->x + score_at(s, s->rows, p, c);
+    const float *x = j->x + logit_index(s, s->rows, p, c);
     for (int i = 0; i < n; i++) all[i] += score_exp((double)x[i * step] - (double)max[i]);
   }
 }

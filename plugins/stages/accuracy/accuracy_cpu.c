@@ -90,12 +90,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   *(int64_t *)io->out[ACC_OUT_TOP1].t[0].data = all.top1;
   *(int64_t *)io->out[ACC_OUT_TOPK].t[0].data = all.topk;
   *(int64_t *)io->out[ACC_OUT_COUNTED].t[0].data = all.counted;
-  memset(status, 0, 4 * sizeof *status);
-  if (all.bad < 0) return SP_OK;
-  status[0] = SP_E_DATA;
-  status[1] = io->ids ? (int64_t)io->ids[all.bad] : all.bad;
-  status[2] = label_at(j.labels, j.label_dtype, all.bad);
-  status[3] = j.classes - 1;
+  label_status(status, SP_E_DATA, j.labels, j.label_dtype, all.bad, 1, io->ids, j.classes - 1);
   return SP_OK;
 }
 

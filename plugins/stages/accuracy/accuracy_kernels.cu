@@ -29,12 +29,7 @@ static __device__ void report(const ack_job &j, const ack_sums &s) {
   *j.top1 = s.top1;
   *j.topk = s.topk;
   *j.counted = s.counted;
-  j.status[0] = j.status[1] = j.status[2] = j.status[3] = 0;
-  if (s.bad < 0) return;
-  j.status[0] = SP_E_DATA;
-  j.status[1] = j.ids ? (int64_t)j.ids[s.bad] : s.bad;
-  j.status[2] = logits_label(j.labels, j.label_dtype, s.bad);
-  j.status[3] = j.classes - 1;
+  label_status(j.status, SP_E_DATA, j.labels, j.label_dtype, s.bad, 1, j.ids, j.classes - 1);
 }
 
 /* How many classes are before `label`, whose logit is no NaN; all lanes get it. The comparisons are true of a NaN. */
@@ -54,7 +49,7 @@ static __global__ void __launch_bounds__(THREADS) count(const ack_job j) {
   ack_sums s = {0, 0, 0, -1};
   for (int64_t i = (int64_t)blockIdx.x * WARPS + warp; i < j.n; i += (int64_t)gridDim.x * WARPS) {
     const float *x = j.x + i * j.classes;
-    int64_t y = logits_label(j.labels, j.label_dtype, i);
+    int64_t y = label_at(j.labels, j.label_dtype, i);
     if (y == j.ignore) continue;
     if (y < 0 || y >= j.classes) {
       if (s.bad < 0) s.bad = i;

@@ -90,12 +90,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
     for (int64_t i = 0; i < cells; i++) out[i] += j.tables[n * cells + i];
     if (bad < 0) bad = j.bad[n];
   }
-  memset(status, 0, 4 * sizeof *status);
-  if (bad < 0) return SP_OK;
-  status[0] = SP_E_DATA;
-  status[1] = io->ids ? (int64_t)io->ids[bad / j.s.px] : bad / j.s.px;
-  status[2] = label_at(j.labels, j.label_dtype, bad);
-  status[3] = bnd_classes(&j.s) - 1;
+  label_status(status, SP_E_DATA, j.labels, j.label_dtype, bad, j.s.px, io->ids, bnd_classes(&j.s) - 1);
   return SP_OK;
 }
 

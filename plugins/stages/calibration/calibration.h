@@ -31,9 +31,9 @@ SCORE_FN cal_one cal_of(double p, int bins) {
   cal_one one = {0, 0};
   if (!(p > 0)) return one;
   if (p > 1) p = 1;
-  one.bin = (int)score_mul(p, bins);
+  one.bin = (int)rounded_mul(p, bins);
   if (one.bin >= bins) one.bin = bins - 1;
-  one.confidence = (int64_t)score_add(score_mul(p, 16777216.0), 0.5);
+  one.confidence = (int64_t)rounded_add(rounded_mul(p, 16777216.0), 0.5);
   return one;
 }
 

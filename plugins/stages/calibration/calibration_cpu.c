@@ -49,7 +49,7 @@ static void count_each(const cal_job *j, int64_t p, int n, int64_t *table, int64
       int truth = score_truth(&j->s, q, c);
       if (truth == SCORE_BAD && *bad < 0) *bad = q * s->classes + c;
       if (truth > SCORE_YES) continue;
-      double probability = score_probability(score_sigmoid(j->s.x[score_at(s, s->rows, q, c)]));
+      double probability = score_probability(score_sigmoid(j->s.x[logit_index(s, s->rows, q, c)]));
       add(table, cal_of(probability, j->bins), truth == SCORE_YES);
     }
 }

@@ -109,12 +109,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   for (int t = 0; t < c->threads; t++)
     for (int64_t i = 0; i < table; i++) out[i] += j.counts[t * table + i];
   for (int64_t i = 0; i < chunks && bad < 0; i++) bad = j.bad[i];
-  memset(status, 0, 4 * sizeof *status);
-  if (bad < 0) return SP_OK;
-  status[0] = SP_E_DATA;
-  status[1] = io->ids ? (int64_t)io->ids[bad / j.shape.px] : bad / j.shape.px;
-  status[2] = label_at(j.labels, j.label_dtype, bad);
-  status[3] = j.shape.classes - 1;
+  label_status(status, SP_E_DATA, j.labels, j.label_dtype, bad, j.shape.px, io->ids, j.shape.classes - 1);
   return SP_OK;
 }
 

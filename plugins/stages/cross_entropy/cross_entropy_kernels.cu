@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(THREADS) few_planes(const ce_work w) {
   for (int64_t p = (int64_t)blockIdx.x * THREADS + threadIdx.x; p < all; p += (int64_t)w.loss_blocks * THREADS) {
     float v[MOST];
     int64_t stride, first = logits_at(j.shape, p, &stride);
-    position at = position_of(w, logits_label(j.labels, j.label_dtype, p));
+    position at = position_of(w, label_at(j.labels, j.label_dtype, p));
 #pragma unroll
     for (int c = 0; c < MOST; c++)
       if (ALL || c < classes) v[c] = j.x[first + c * px];
@@ -140,7 +140,7 @@ template <int MOST> struct waiting {
 template <int MOST>
 static __device__ void fetch(waiting<MOST> *next, const loss_job &j, int64_t from, int64_t all, int classes, int wide) {
   int lane = threadIdx.x % 32;
-  if (from + lane < all) next->label = logits_label(j.labels, j.label_dtype, from + lane);
+  if (from + lane < all) next->label = label_at(j.labels, j.label_dtype, from + lane);
   if (!wide || from + 32 > all) return;
   const float4 *x = (const float4 *)(j.x + from * classes);
 #pragma unroll
@@ -239,7 +239,7 @@ template <int GROUP, bool SMOOTH> static __global__ void __launch_bounds__(THREA
        p += (int64_t)w.loss_blocks * THREADS / GROUP) {
     int64_t stride, first = logits_at(j.shape, p, &stride), best = lane < classes ? lane : 0;
     const float *x = j.x + first;
-    position at = position_of(w, logits_label(j.labels, j.label_dtype, p));
+    position at = position_of(w, label_at(j.labels, j.label_dtype, p));
     float top = x[best * stride];
     for (int64_t c = lane + GROUP; c < classes; c += GROUP)
       if (x[c * stride] > top) top = x[c * stride], best = c;

@@ -21,7 +21,7 @@ struct dice_work : loss_work {
 };
 
 static __device__ int64_t label_of(const loss_job &j, int64_t p) {
-  int64_t y = logits_label(j.labels, j.label_dtype, p);
+  int64_t y = label_at(j.labels, j.label_dtype, p);
   return y != j.ignore && y >= 0 && y < j.values ? y : -1;
 }
 

@@ -34,7 +34,7 @@ SCORE_FN int shist_bin(const shist_bins *b, score s) {
   if (b->scale == SHIST_PROBABILITY) {
     double p = score_probability(s);
     if (!(p > 0)) return 0; /* NaN too */
-    int k = (int)score_mul(p, b->n - 1);
+    int k = (int)rounded_mul(p, b->n - 1);
     return k < b->n ? k : b->n - 1;
   }
   double odds = s.own / s.rest;

@@ -51,7 +51,7 @@ static int count_class(void *arg, int64_t c, int worker) {
     int truth = score_truth(&j->s, p, c);
     if (truth == SCORE_BAD && j->bad[c] < 0) j->bad[c] = p * s->classes + c;
     if (truth > SCORE_YES) continue;
-    float x = j->s.x[score_at(s, s->rows, p, c)];
+    float x = j->s.x[logit_index(s, s->rows, p, c)];
     score own = j->s.kind == SCORE_CLASSES ? score_softmax(x, j->max[p], j->all[p]) : score_sigmoid(x);
     counts[truth * j->bins.n + shist_bin(&j->bins, own)]++;
   }
