@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * depth_error.c - relative and logarithmic differences: ports, parameters and checks. */
+ * depth_error.c - relative and logarithmic differences: ports and parameters. */
 #include "depth_error.h"
-
-int depth_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
-  int rc = dev_plan(ctx, self, plan);
-  if (!rc) plan->out[0].spec[0].shape[1] = DEPTH_ROWS;
-  return rc;
-}
 
 const sp_port depth_outputs[] = {
     {.name = "depths",

@@ -9,16 +9,8 @@
 extern "C" {
 #endif
 
-/* All pointers are of the device. */
-typedef struct depthk_job {
-  dev_shape s;
-  depth_params p;
-  const float *x, *y;
-  int64_t *sums; /* [columns][DEPTH_CELLS] */
-} depthk_job;
-
-/* Enqueues on the stream and returns a cudaError_t. */
-int depthk_sum(void *stream, const depthk_job *job);
+/* Of pointers of the device; `params` are the host's. Enqueues on the stream and returns a cudaError_t. */
+int depthk_sum(void *stream, const limb_job *job, const depth_params *params);
 
 #ifdef __cplusplus
 }

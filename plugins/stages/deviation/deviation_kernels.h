@@ -9,15 +9,8 @@
 extern "C" {
 #endif
 
-/* All pointers are of the device. */
-typedef struct devk_job {
-  dev_shape s;
-  const float *x, *y;
-  int64_t *sums; /* [columns][DEV_CELLS] */
-} devk_job;
-
-/* Enqueues on the stream and returns a cudaError_t. */
-int devk_sum(void *stream, const devk_job *job);
+/* Of pointers of the device. Enqueues on the stream and returns a cudaError_t. */
+int devk_sum(void *stream, const limb_job *job);
 
 #ifdef __cplusplus
 }
