@@ -99,15 +99,37 @@ static float of_bfloat(uint16_t h) {
   return v;
 }
 
-/* What was read, as float32. */
-static float *converted(const sp_spec *spec, const void *data) {
+static double number_at(int dtype, const void *data, int64_t i) {
+  switch (dtype) {
+    case SP_F16: return of_half(((const uint16_t *)data)[i]);
+    case SP_BF16: return of_bfloat(((const uint16_t *)data)[i]);
+    case SP_F32: return ((const float *)data)[i];
+    case SP_I32: return ((const int32_t *)data)[i];
+    default: return ((const double *)data)[i];
+  }
+}
+
+/* What entry e holds, as the type that is wanted: float32, or int64, for which its numbers must be whole. */
+static int convert(weight_file *f, const sp_entry *e, sp_spec *spec, int dtype, void **data, sp_err *err) {
   int64_t n = sp_spec_count(spec);
-  float *out = sp_calloc((size_t)n + 1, sizeof *out);
-  for (int64_t i = 0; out && i < n; i++)
-    out[i] = spec->dtype == SP_F16    ? of_half(((const uint16_t *)data)[i])
-             : spec->dtype == SP_BF16 ? of_bfloat(((const uint16_t *)data)[i])
-                                      : (float)((const double *)data)[i];
-  return out;
+  void *to = sp_calloc((size_t)n + 1, sizeof(int64_t));
+  if (!to) return sp_nomem(err, (size_t)n * sizeof(int64_t), e->name);
+  int status = SP_OK;
+  for (int64_t i = 0; i < n && !status; i++) {
+    double v = number_at(spec->dtype, *data, i);
+    if (dtype == SP_F32) ((float *)to)[i] = (float)v;
+    else if (v >= 0 && v <= 0x1p53 && v == floor(v)) ((int64_t *)to)[i] = (int64_t)v;
+    else
+      status = sp_fail(err, SP_E_DATA,
+                       "%s: '%s' counts batches and holds %g, where a whole number of at least 0 is wanted; leave this "
+                       "entry out of the file, since nothing needs it",
+                       f->path, e->name, v);
+  }
+  free(*data);
+  *data = to;
+  if (dtype == SP_F32) f->n_converted++, f->converted = spec->dtype;
+  spec->dtype = dtype;
+  return status;
 }
 
 static void look_for_nan(weight_file *f, const char *name, const sp_spec *spec, const float *v) {
@@ -157,15 +179,8 @@ static int read_weight(weight_file *f, sp_weights *stage, size_t i, const sp_ent
   int status = data ? SP_OK : sp_nomem(err, bytes, stage->weights[i].name);
   if (!status && e)
     status = f->type->read(sp_ctx_for(&h, f->type->name, err), f->file, (size_t)(e - f->entries), data, bytes);
-  if (!status && spec.dtype != stage->weights[i].spec.dtype) {
-    void *given = data;
-    f->n_converted++;
-    f->converted = spec.dtype;
-    data = converted(&spec, given);
-    spec.dtype = SP_F32;
-    free(given);
-    if (!data) status = sp_nomem(err, 2 * bytes, stage->weights[i].name);
-  }
+  int dtype = stage->weights[i].spec.dtype;
+  if (!status && spec.dtype != dtype) status = convert(f, e, &spec, dtype, &data, err);
   if (!status && e && sp_names_of_rgb(&spec, &stage->weights[i].spec))
     status = adapt(f, stage, i, e->name, &spec, &data, err);
   if (!status) look_for_nan(f, e ? e->name : "", &spec, data);

@@ -165,12 +165,13 @@ bool sp_names_of_rgb(const sp_spec *file, const sp_spec *want) {
   return other;
 }
 
-/* A file may have floating numbers of another type, and filters of RGB where others are asked for; sp_spec_equal but for that. */
+/* A file may have floating numbers of another type, also of what counts, and filters of RGB where others are asked for; sp_spec_equal but for that. */
 static bool same(const sp_names *k, const sp_spec *file, sp_spec want) {
   sp_spec as = *file;
   if (k->from->channels && sp_names_of_rgb(file, &want)) as.shape[1] = want.shape[1];
   bool real = file->dtype == SP_F16 || file->dtype == SP_BF16 || file->dtype == SP_F64;
   if (want.dtype == SP_F32 && real) as.dtype = SP_F32;
+  if (want.dtype == SP_I64 && (real || file->dtype == SP_F32 || file->dtype == SP_I32)) as.dtype = SP_I64;
   return sp_spec_equal(&as, &want);
 }
 

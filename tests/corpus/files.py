@@ -433,6 +433,21 @@ def voc_blanks(c):
 
 
 @case
+def voc_names_with_blanks(c):
+    "VOC's lists of names that have blanks; a list of one class, and one that the folder lacks, have lines of their own"
+    for name in ("a b", "c d 1", "e"):
+        c.image(f"d/JPEGImages/{name}.jpg")
+        c.image(f"d/SegmentationClass/{name}.png", c.labels(8, 8, 2))
+    c.write("d/ImageSets/Segmentation/train.txt", "a b\nc d 1\r\n")
+    c.write("d/ImageSets/Segmentation/val.txt", "e\n")
+    c.run("data d --check", says=["2 train, 1 val", "all 3 samples"])
+    c.write("d/ImageSets/Segmentation/val.txt", "e 1\n")
+    c.run("data d", 1, says="val.txt line 1: e 1 is more than a name; lists of ImageSets/Segmentation are read")
+    c.write("d/ImageSets/Segmentation/val.txt", "e f\n")
+    c.run("data d", 1, says="val.txt line 1: e f has no file in JPEGImages")
+
+
+@case
 def list_of_images(c):
     "lists of predictions: UTF-16, Windows' ends and separators, blanks"
     folders(c, "d", 6)

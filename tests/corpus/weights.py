@@ -166,6 +166,32 @@ def its_own(c):
 
 
 @case
+def counters_of_other_types(c):
+    "batches that were counted, as float32, float16 and int32, as conversions of all tensors leave them; and what is no count"
+    shapes = resnet([2, 2, 2, 2])
+    head = SEG.replace("--out r", "").replace("--size 64", "--size 32")
+    for how, (dtype, kind, value) in enumerate([("F32", np.float32, 7), ("F16", np.float16, 7), ("I32", np.int32, 7), ("F32", np.float32, 1.5)]):
+        header, parts, at = {}, [], 0
+        for key, shape in shapes.items():
+            counted = key.endswith("num_batches_tracked")
+            part = np.full(shape, value if counted else 0, kind if counted else np.float32).tobytes()
+            header[key] = {"dtype": dtype if counted else "F32", "shape": list(shape), "data_offsets": [at, at + len(part)]}
+            at += len(part)
+            parts.append(part)
+        text = json.dumps(header).encode()
+        c.write(f"{how}.safetensors", struct.pack("<Q", len(text)) + text + b"".join(parts))
+        go = f"{head} --backbone resnet18 --weights {how}.safetensors --out r{how}"
+        if value == 7:
+            c.run(go, lacks=["num_batches_tracked is", "become float32"])
+            saved = c.read(f"r{how}/weights.safetensors")
+            n = struct.unpack("<Q", saved[:8])[0]
+            at = next(v for k, v in json.loads(saved[8:8 + n]).items() if k.endswith("bn1.num_batches_tracked"))
+            assert at["dtype"] == "I64" and struct.unpack("<q", saved[8 + n + at["data_offsets"][0]:][:8])[0] == 7, at
+        else:
+            c.run(go, 1, says="num_batches_tracked' counts batches and holds 1.5, where a whole number of at least 0 is wanted; leave this entry out")
+
+
+@case
 def of_nobody_that_is_known(c):
     "a ResNet with more blocks than any that is known: values first, and no advice that the script does not take"
     tensors(c, "w.safetensors", resnet([2, 3, 2, 2]))

@@ -76,7 +76,14 @@ static int add_sample(job *j, const line *at, int part) {
   return SP_OK;
 }
 
-/* One line: a stem. Lists of images for each class have a number behind it. */
+/* Lists of images for each class have -1, 0 or 1 behind the stem. */
+static int ends_in_flag(const char *text) {
+  const char *blank = strrchr(text, ' '), *tab = strrchr(text, '\t');
+  if (!blank || (tab && tab > blank)) blank = tab;
+  return blank && (!strcmp(blank + 1, "-1") || !strcmp(blank + 1, "0") || !strcmp(blank + 1, "1"));
+}
+
+/* One line: a stem, which may have blanks. */
 static int take_line(job *j, line *at, char *text, int part) {
   char *end = text + strlen(text);
   text_trim(&text, &end);
@@ -84,7 +91,7 @@ static int take_line(job *j, line *at, char *text, int part) {
   if (!*text) return SP_OK;
   at->stem = text;
   if (end - text > NAME_MAX) return complain(j, at, "is too long a name", "each line is the stem of a file");
-  if (strpbrk(text, " \t"))
+  if (ends_in_flag(text) && !rd_find_stem(&j->images, text))
     return complain(j, at, "is more than a name",
                     "lists of " LISTS " are read, which have a stem a line, not those "
                     "of one class");
