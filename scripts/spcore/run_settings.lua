@@ -21,12 +21,13 @@ local function options_of(opt)
   return t
 end
 
-local one <const> = { class = "class", mask = "class", labels = "label", numbers = "number" }
+local one <const> = { class = "class", mask = "class", labels = "label", numbers = "number", map = "number" }
 
 -- "classes", or what else the target of a reader counts.
 local function counted(g, node)
-  local word = one[g._told[node] and g._told[node][1].target or "class"] or "class"
-  return node.classes == 1 and word or word == "class" and "classes" or word .. "s"
+  local target = g._told[node] and g._told[node][1].target
+  local word = one[target] or "class"
+  return (node.classes == 1 and word or word == "class" and "classes" or word .. "s") .. (target == "map" and " for each pixel" or "")
 end
 
 -- "448 train, 64 val, 5 classes, left out: 3 files of other endings", of a source that says it; nil: none does.

@@ -134,14 +134,13 @@ return function(how)
     colours, ends = g.map_picture { data.mask, lo = lo, hi = hi }.image, ("%.6g\n%.6g"):format(lo, hi)
   end
   g.contact_sheet {
-    image = data.image, second = colours or data.images == 2 and data.second or nil,
+    image = data.image, second = data.images == 2 and data.second or nil, meaning = colours,
     mask = masks and data.mask or nil, overlay = OVERLAY,
     file = how.file, rows = #names, columns = how.samples, ramp = ends,
     cells = cells, cell_names = cell_names, names = names, mask_names = masks and table.concat(t.class_names, "\n") or "",
-    title = ("%s\n%s, %s · %s of each part%s%s%s"):format(t.path, plural(t.samples.train, "sample") .. " for training",
+    title = ("%s\n%s, %s · %s of each part%s%s"):format(t.path, plural(t.samples.train, "sample") .. " for training",
       ("%d for validation"):format(t.samples.val), plural(how.samples, "sample"), t.target == "map" and "" or " and class",
-      shown < t.classes and (" · the first %d of %d classes"):format(shown, t.classes) or "",
-      colours and data.images == 2 and " · of two images the first" or ""),
+      shown < t.classes and (" · the first %d of %d classes"):format(shown, t.classes) or ""),
   }
   local order = {}
   for i in pairs(places) do order[#order + 1] = i end

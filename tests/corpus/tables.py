@@ -6,7 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from kit import case, main
+from kit import case, main, np
 
 
 def fill(c, table, files="in/0.png in/1.png in/2.png in/3.png", at="d.csv", more=()):
@@ -422,6 +422,22 @@ def nothing(c):
     for text in ["", "\n\n\n", "\ufeff"]:
         c.write("d.csv", text)
         c.run("data d.csv", 1, says="d.csv is empty; a row for each image is wanted")
+
+
+@case
+def several_tables(c):
+    "a folder with several .csv files, of which none is called train"
+    for k in range(4):
+        c.image(f"d/i/{k}.png", 8)
+        np.save(c.path(f"d/m/{k}.npy"), np.full((8, 8), k + 1, np.float32))
+    for name in ("one", "two"):
+        c.write(f"d/{name}.csv", "file,map,label\n" + "".join(f"i/{k}.png,m/{k}.npy,{k % 2}\n" for k in range(4)))
+    for target in "map", "mask", "numbers", "labels":
+        c.run(f"data d --target {target}", 1, says="d holds 2 .csv files, one.csv, two.csv, and none of them is called train.csv: name the one that says "
+              "what the images are, such as d/one.csv")
+    c.run("data d/one.csv --target map", says="1 number for each pixel")
+    c.write("d/train.csv", c.read("d/two.csv"))
+    c.run("data d --target map", says="of 3 .csv files train.csv says which files there are")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import sys
 
 import numpy as np
@@ -565,6 +566,14 @@ def pictures(c):
     assert cells == 6 * 128 * 128, cells  # of two classes two samples that train, and the one that validates
     overlaid = np.flatnonzero((row[:, :, 1] > 100) & (row[:, :, 0] < 130) & (row[:, :, 2] < 60))
     assert overlaid.size and shown[0].min() > (overlaid % row.shape[1]).min(), "the second one is right of the first"
+    for i in range(6):  # maps in colours stand behind both
+        np.save(c.path(f"m/depth/{i}.npy"), np.full((16, 16), i + 1, np.float32))
+        for folder in "AB":
+            shutil.copy(c.path(f"d/{folder}/{i}.png"), c.path(f"m/{folder}/{i}.png"))
+    c.run("data m --target map --sheet m.png --sheet-samples 6", 0)
+    found = colours_of(Image.open(c.path("m.png")))
+    assert found.get((10, 200, 30)) == found.get((250, 20, 40)) == 6 * 128 * 128, found
+    assert found.get((68, 1, 84), 0) >= 128 * 128, "the map of the least value"
     c.write("c.lua", "return { flip {}, invert { p = 1 } }")
     c.run("run show_augment.lua d --augment c.lua --samples 2 --variants 1 --size 16 --cell 16 --out a.png", 0)
     found = colours_of(Image.open(c.path("a.png")))

@@ -36,6 +36,7 @@ t.ok((run("data set --map-nodata 0")):find("target map", 1, true), "target map")
 -- Pictures of the truth, what is predicted, and how far that is from it, in the report.
 run "report whole"
 local page = t.read(path "whole/report.html")
+t.match(page, "%d+ train, %d+ val, 1 number for each pixel")
 for _, words in ipairs { '<u class="ramp"></u>', "error, step 60", "predicted, step 60", "by their RMSE with the last weights", "<h2>Depths</h2>",
   "delta &lt; 1.25", "<td>value</td>", '0.5 <u class="ramp"></u> ' } do
   t.ok(page:find(words, 1, true), words)

@@ -20,7 +20,18 @@
 #define PATH_BYTES 4000 /* im_save adds to it */
 #define MAX_CELLS 1024  /* of a row or column */
 
-enum { IN_IMAGE, IN_MASK, IN_ORIGINAL, IN_ORIGINAL_MASK, IN_VALUES, IN_LABEL, IN_SECOND, IN_ORIGINAL_SECOND, IN_PORTS };
+enum {
+  IN_IMAGE,
+  IN_MASK,
+  IN_ORIGINAL,
+  IN_ORIGINAL_MASK,
+  IN_VALUES,
+  IN_LABEL,
+  IN_SECOND,
+  IN_ORIGINAL_SECOND,
+  IN_MEANING,
+  IN_PORTS
+};
 
 typedef struct cs_text {
   const char *text;
@@ -124,7 +135,20 @@ static int check_second(sp_ctx *ctx, const char *name, const sp_spec *image, con
   if (image->dtype != second->dtype || image->order != second->order ||
       memcmp(image->shape, second->shape, 4 * sizeof *image->shape) != 0)
     return ctx->host->fail(ctx, SP_E_SHAPE, "%s and its second must be of one type and shape", name);
-  k->seconds = 1;
+  k->beside++;
+  return SP_OK;
+}
+
+static int check_meaning(sp_ctx *ctx, const sp_spec *image, const sp_spec *meaning, cs_kind *k) {
+  if (!meaning) return SP_OK;
+  if (meaning->order != SP_ROW_MAJOR && meaning->order != SP_CHANNELS_LAST)
+    return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "meaning must be row-major or channels last");
+  for (int d = 0; d < 4; d++)
+    if (d != 1 && meaning->shape[d] != image->shape[d])
+      return ctx->host->fail(
+          ctx, SP_E_SHAPE, "meaning is %" PRId64 " x %" PRId64 ", but image is %" PRId64 " x %" PRId64 " (height x width)",
+          meaning->shape[2], meaning->shape[3], image->shape[2], image->shape[3]);
+  k->beside++;
   return SP_OK;
 }
 
@@ -196,6 +220,7 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
       (rc = check_second(ctx, "image", image, spec_of(plan, IN_SECOND), &l->rest)) ||
       (rc = check_second(ctx, "original", spec_of(plan, IN_ORIGINAL), spec_of(plan, IN_ORIGINAL_SECOND),
                          &l->original)) ||
+      (rc = check_meaning(ctx, image, spec_of(plan, IN_MEANING), &l->rest)) ||
       (rc = check_captions(ctx, p, &plan->in[IN_VALUES], image->shape[0])))
     return rc;
   if (*p->class_names && !label)
@@ -258,8 +283,10 @@ static void draw_original(cs_self *self, const sp_io *io, int64_t n, int row) {
   char words[CS_WORDS];
   if ((uint32_t)row < p->names.n) snprintf(words, sizeof words, "%s", ((const cs_text *)p->names.v)[row].text);
   else snprintf(words, sizeof words, "sample %d", row);
-  cs_draw_pictures(&self->canvas, &self->layout, row, -1, tensor_of(io, IN_ORIGINAL), tensor_of(io, IN_ORIGINAL_SECOND),
-                   tensor_of(io, IN_ORIGINAL_MASK), n);
+  cs_pictures of = {.image = tensor_of(io, IN_ORIGINAL),
+                    .second = tensor_of(io, IN_ORIGINAL_SECOND),
+                    .mask = tensor_of(io, IN_ORIGINAL_MASK)};
+  cs_draw_pictures(&self->canvas, &self->layout, row, -1, of, n);
   int line = cs_draw_text(&self->canvas, &self->layout, row, -1, 0, words);
   if (!label) return;
   int wide = label->spec.dtype == SP_I32;
@@ -273,8 +300,11 @@ static void draw_sample(cs_self *self, const sp_io *io, int64_t n, int row, int 
   char words[CS_WORDS];
   int line = 0;
   if (column == 0 && !p->cells.n) draw_original(self, io, n, row);
-  cs_draw_pictures(&self->canvas, &self->layout, row, column, tensor_of(io, IN_IMAGE), tensor_of(io, IN_SECOND),
-                   tensor_of(io, IN_MASK), n);
+  cs_pictures of = {.image = tensor_of(io, IN_IMAGE),
+                    .second = tensor_of(io, IN_SECOND),
+                    .meaning = tensor_of(io, IN_MEANING),
+                    .mask = tensor_of(io, IN_MASK)};
+  cs_draw_pictures(&self->canvas, &self->layout, row, column, of, n);
   for (uint32_t i = 0; i < values->n; i++) {
     cs_write_caption(caption(p, i), &values->t[i], n, words);
     line = cs_draw_text(&self->canvas, &self->layout, row, column, line, words);
@@ -337,6 +367,8 @@ static const sp_port contact_sheet_inputs[] = {
      .doc = "class of each sample, N, shown below the original"},
     PICTURES("second", "of samples of two images the second one, as image is, shown beside it", SP_PORT_OPTIONAL),
     PICTURES("original_second", "that of original", SP_PORT_OPTIONAL),
+    PICTURES("meaning", "what a sample means, as a picture of image's size, shown behind its images: a map in colours",
+             SP_PORT_OPTIONAL),
     {.name = NULL}};
 
 #define AT(member) .offset = offsetof(cs_params, member)

@@ -31,7 +31,7 @@ static int framed(int pixels, int zoom) { return pixels * zoom + 2 * FRAME; }
 
 static void set_cell(const cs_layout *l, cs_kind *k) {
   int one = k->w ? framed(k->w, l->zoom) : 0, least = MIN_CHARS * letter_w(l);
-  int w = one + (k->seconds + (k->masks && l->overlay <= 0)) * (MASK_GAP + one);
+  int w = one + (k->beside + (k->masks && l->overlay <= 0)) * (MASK_GAP + one);
   k->cell_w = w > least ? w : least;
   k->chars = k->cell_w / letter_w(l);
   k->text_y = k->h ? framed(k->h, l->zoom) + TEXT_GAP : 0;
@@ -263,17 +263,17 @@ static int put_image(const cs_canvas *c, const cs_layout *l, const cs_kind *k, i
   return put_picture(c, x, y, l->zoom, &p, k->h, k->w);
 }
 
-void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, const sp_tensor *image,
-                      const sp_tensor *second, const sp_tensor *mask, int64_t n) {
+void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, cs_pictures from, int64_t n) {
   const cs_kind *k = column < 0 ? &l->original : &l->rest;
   int x = column_x(l, column), y = row_y(l, row);
   size_t pixels = (size_t)k->h * (size_t)k->w;
-  int over = image && l->overlay > 0;
+  int over = from.image && l->overlay > 0;
   box(c, x, y, k->cell_w, l->row_h - ROW_GAP, paper);
-  if (image) x = put_image(c, l, k, x, y, image, over ? mask : NULL, n);
-  if (second) x = put_image(c, l, k, x, y, second, NULL, n);
-  if (mask && !over) {
-    cs_pixels p = {.v = (const uint8_t *)mask->data + (size_t)n * pixels, .pixel = 1, .labels = 1};
+  if (from.image) x = put_image(c, l, k, x, y, from.image, over ? from.mask : NULL, n);
+  if (from.second) x = put_image(c, l, k, x, y, from.second, NULL, n);
+  if (from.meaning) x = put_image(c, l, k, x, y, from.meaning, NULL, n);
+  if (from.mask && !over) {
+    cs_pixels p = {.v = (const uint8_t *)from.mask->data + (size_t)n * pixels, .pixel = 1, .labels = 1};
     put_picture(c, x, y, l->zoom, &p, k->h, k->w);
   }
 }

@@ -16,7 +16,7 @@
 /* The pictures of one kind of column: the originals, or the rest. */
 typedef struct cs_kind {
   int h, w, masks; /* of a picture; 0 x 0: there is none */
-  int seconds;     /* samples have two images, side by side */
+  int beside;      /* pictures beside the first, as large: the second image, what the sample means */
   int cell_w;      /* pixels of the sheet, see cs_set_cells */
   int chars;       /* of a line of text below it */
   int lines;       /* of text; for the caller to say */
@@ -49,10 +49,13 @@ int cs_lay_out(cs_layout *l);
 
 /* The empty sheet: title, legend, heads of the columns. */
 void cs_begin(const cs_canvas *c, const cs_layout *l);
-/* Sample n of image, second image and mask (NULL: none) to a cell: column -1 is that of the originals. What stood
- * there is gone. */
-void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, const sp_tensor *image,
-                      const sp_tensor *second, const sp_tensor *mask, int64_t n);
+/* What a cell shows, from left to right; NULL: none. */
+typedef struct cs_pictures {
+  const sp_tensor *image, *second, *meaning, *mask;
+} cs_pictures;
+
+/* Sample n of these to a cell: column -1 is that of the originals. What stood there is gone. */
+void cs_draw_pictures(const cs_canvas *c, const cs_layout *l, int row, int column, cs_pictures from, int64_t n);
 /* Text below them, from line `line` on; returns the line behind it. What does not fit ends in an ellipsis. */
 int cs_draw_text(const cs_canvas *c, const cs_layout *l, int row, int column, int line, const char *text);
 

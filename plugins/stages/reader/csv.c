@@ -46,6 +46,28 @@ static int find_csv(const char *dir, char out[4096]) {
   return n;
 }
 
+/* Several .csv files in a folder of which none is called train: which is meant only the user knows. SP_OK: there are not several. */
+int rd_check_one_csv(sp_ctx *ctx, const char *dir) {
+  rd_names names = {0};
+  char list[512] = "";
+  size_t at = 0;
+  DIR *d = opendir(dir);
+  int rc = SP_OK;
+  for (struct dirent *e; d && !rc && (e = readdir(d));)
+    if (e->d_name[0] != '.' && ends_in_csv(e->d_name)) rc = rd_names_add(&names, e->d_name);
+  if (d) closedir(d);
+  rd_names_sort(&names, rd_by_stem);
+  for (size_t i = 0; i < names.n && i < 4; i++)
+    at += (size_t)snprintf(list + at, sizeof list - at, "%s%.100s", i ? ", " : "", names.v[i]);
+  if (!rc && names.n > 1)
+    rc = ctx->host->fail(ctx, SP_E_NOTFOUND,
+                         "%s holds %zu .csv files, %s%s, and none of them is called train.csv: name the one that says what "
+                         "the images are, such as %s/%s",
+                         dir, names.n, list, names.n > 4 ? " ..." : "", dir, names.v[0]);
+  rd_names_free(&names);
+  return rc;
+}
+
 /* Of several .csv files that which is called train, and that which is called val; others are of something else. How
  * many are called train: 1 is wanted. */
 static int find_parts(const char *dir, char train[4096], char val[4096]) {
@@ -302,10 +324,9 @@ static int find_files(rd_csv *j) {
       rc = take_parts(j, n);
       continue;
     }
-    if (n != 1)
-      rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds %d .csv files; name one of them, or a folder with one",
-                              paths[k], n);
-    else rc = rd_stamp_path(l, j->files[k]);
+    if (n != 1) rc = rd_check_one_csv(l->ctx, paths[k]);
+    if (n != 1 && !rc) rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds no .csv file that can be read", paths[k]);
+    if (n == 1) rc = rd_stamp_path(l, j->files[k]);
   }
   if (!rc && !rd_is_csv(l->p->path) && !*j->files[1])
     rd_note(l, "%s says which files there are", strrchr(j->files[0], '/') + 1);

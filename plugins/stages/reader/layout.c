@@ -343,7 +343,10 @@ static int find_lister(rd_listing *l) {
                                 (int)n, l->within, found->name, p->path, (int)n, l->within);
     rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
-  if (RD_OF_ROWS(p->target) && (!found || (found->target != p->target && found != &rd_arrays && found != &rd_shards)))
+  int unfit = RD_OF_ROWS(p->target) && found && found->target != p->target && found != &rd_arrays && found != &rd_shards;
+  int rc = !found || unfit ? rd_check_one_csv(l->ctx, p->path) : SP_OK;
+  if (rc) return rc;
+  if (RD_OF_ROWS(p->target) && (!found || unfit))
     return l->ctx->host->fail(
         l->ctx, SP_E_NOTFOUND,
         "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file, images.npy beside "
@@ -353,8 +356,7 @@ static int find_lister(rd_listing *l) {
     char dir[4096];
     snprintf(dir, sizeof dir, "%.2000s%s%.*s", p->path, *l->within ? "/" : "", (int)strlen(l->within) - !!*l->within,
              l->within);
-    int rc = rd_doubt_classes(l, dir);
-    if (rc) return rc;
+    if ((rc = rd_doubt_classes(l, dir))) return rc;
   }
   if (*p->second_name && found && found != &rd_pairs && found != &rd_map_pairs)
     return l->ctx->host->fail(l->ctx, SP_E_INVALID,

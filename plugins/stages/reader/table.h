@@ -260,6 +260,7 @@ int rd_note_copies(rd_listing *l);
 /* ---- csv.c ---- */
 int rd_is_csv(const char *path);  /* a file, by its ending */
 int rd_has_csv(const char *path); /* ... or a folder with one such file */
+int rd_check_one_csv(sp_ctx *ctx, const char *dir); /* fails for a folder with several */
 int rd_stamp_csv(rd_listing *l);  /* the one in `path`: what its first line says decides on the layout */
 
 /* ---- folders.c ---- */
