@@ -19,37 +19,38 @@
  *  5. Calls on one instance never overlap, unless the type is SP_STAGE_REENTRANT.
  *  6. The result depends on nothing but inputs, weights, parameters, step and ids: same bits for the same values,
  *     whatever the strategy. Randomness comes from spcore/rng.h, keyed by step->key and the sample's id.
- *  7. `scratch` is garbage at the start of each call, but see 8. What backward() needs from forward() of the same step goes to
- *     `saved`, or is read again from in[] (always) and out[] (always).
- *  8. A backward() in parts: where the host allows it (max_parts), plan() may give n_parts above 1 and each trained weight
- *     a part. Then backward() is called so often a step, with io->part 0, 1 .. n_parts - 1 and all else equal. Call p
- *     completes the gradients of the weights of part p, those that forward() uses last first, and writes no other; din is
- *     complete behind the last, and `din_acc` says what holds before the first. While it runs, gradients of earlier parts
- *     may be read and their weights be updated, so it reads neither. From the first of these calls to the last the host
- *     makes no other backward() of the instance, and scratch stays where and as it is between them. The bits are those
- *     of one call.
- *  9. Factors: where a step has several shards (plan->shards above 1) the gradients of some weights may be left to the end
- *     of the step. The gradient of a product's weight is dY^T X, a sum over rows, and rows of all shards take less memory,
- *     and less time between processes, than gradients where rows are few. plan() lists such X and dY (sp_plan.factors), of one
- *     shard each, and gives the weights SP_WEIGHT_FACTORS; it decides by shards and shapes alone. In each pass forward() and
- *     backward() then write the pass's factors to io->factors: all rows of a full batch, zeros for samples that are not
- *     there, also where N is 0, for which they are called and do nothing else; once complete they stay as they are. dweights of these weights are NULL. Behind
- *     the last pass apply() gets the rows of all shards, in the order of shards.
- * 10. Constants: where weights will not be trained (plan->frozen) plan() may ask for memory of the instance's own, const_bytes,
- *     for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from io->weights, also when it
- *     is called again; other calls only read it. Where the host has changed weights it calls prepare() again before the next
- *     call. What prepare() has enqueued is over when the next call is made.
+ *  7. `scratch` is garbage at the start of each call, but see 8. What backward() needs from forward() of the same step
+ *     goes to `saved`, or is read again from in[] (always) and out[] (always).
+ *  8. A backward() in parts: where the host allows it (max_parts), plan() may give n_parts above 1 and each trained
+ *     weight a part. Then backward() is called so often a step, with io->part 0, 1 .. n_parts - 1 and all else equal.
+ *     Call p completes the gradients of the weights of part p, those that forward() uses last first, and writes no
+ *     other; din is complete behind the last, and `din_acc` says what holds before the first. While it runs, gradients
+ *     of earlier parts may be read and their weights be updated, so it reads neither. From the first of these calls to
+ *     the last the host makes no other backward() of the instance, and scratch stays where and as it is between them.
+ *     The bits are those of one call.
+ *  9. Factors: where a step has several shards (plan->shards above 1) the gradients of some weights may be left to the
+ *     end of the step. The gradient of a product's weight is dY^T X, a sum over rows, and rows of all shards take less
+ *     memory, and less time between processes, than gradients where rows are few. plan() lists such X and dY
+ *     (sp_plan.factors), of one shard each, and gives the weights SP_WEIGHT_FACTORS; it decides by shards and shapes
+ *     alone. In each pass forward() and backward() then write the pass's factors to io->factors: all rows of a full
+ *     batch, zeros for samples that are not there, also where N is 0, for which they are called and do nothing else;
+ *     once complete they stay as they are. dweights of these weights are NULL. Behind the last pass apply() gets the
+ *     rows of all shards, in the order of shards.
+ * 10. Constants: where weights will not be trained (plan->frozen) plan() may ask for memory of the instance's own,
+ *     const_bytes, for what follows from the weights alone: folded, cast, packed. prepare() fills all of it from
+ *     io->weights, also when it is called again; other calls only read it. Where the host has changed weights it calls
+ *     prepare() again before the next call. What prepare() has enqueued is over when the next call is made.
  * 11. Slices: where processes share what an optimizer keeps of weights, each updates but a slice of every weight. An
- *     optimizer whose plan() gives `slice` is planned once more, with `slices`: gradients, and with them weights, are then
- *     of one dimension, some of 0 elements; each is a slice of the one that it was, in its order in memory, and begins at a
- *     multiple of `slice` elements. The stage's own weights are to be the same, but that those with `of` are as their
- *     gradient is now. Element by element the update must have the bits that it has on the whole. What it has to know of
- *     all gradients survey() says as one number for each `slice` elements of a gradient, the last ones fewer; the
- *     forward() behind it finds those of all processes in io->sums.
- * 12. An update in calls: where gradients are complete one after another, an optimizer whose plan() sets `separate` may be called
- *     several times a step, with io->part 0, 1 and so on. Each gradient and its weight are there in one of these calls, which
- *     changes them and what the stage keeps of them; in the others their data is NULL. What counts steps does so in call 0, and
- *     only that empties a METRIC or the STATUS. The bits are those of one call.
+ *     optimizer whose plan() gives `slice` is planned once more, with `slices`: gradients, and with them weights, are
+ *     then of one dimension, some of 0 elements; each is a slice of the one that it was, in its order in memory, and
+ *     begins at a multiple of `slice` elements. The stage's own weights are to be the same, but that those with `of`
+ *     are as their gradient is now. Element by element the update must have the bits that it has on the whole. What it
+ *     has to know of all gradients survey() says as one number for each `slice` elements of a gradient, the last ones
+ *     fewer; the forward() behind it finds those of all processes in io->sums.
+ * 12. An update in calls: where gradients are complete one after another, an optimizer whose plan() sets `separate` may
+ *     be called several times a step, with io->part 0, 1 and so on. Each gradient and its weight are there in one of
+ *     these calls, which changes them and what the stage keeps of them; in the others their data is NULL. What counts
+ *     steps does so in call 0, and only that empties a METRIC or the STATUS. The bits are those of one call.
  *
  * Brackets say who calls and when. [main & !running]: the thread that builds the graph, while no step is in flight.
  * [stream]: as rule 4. The host asserts it.
@@ -162,14 +163,14 @@ typedef struct sp_weight {
   int32_t init;
   double init_value;
   uint32_t part; /* TRAINED, where plan() gives n_parts: which call of backward() completes its gradient, from 0 */
-  uint32_t of;   /* an OPTIMIZER's: the number, from 1, of the gradient whose spec it has and of each of whose elements it
-                    keeps something; 0: of none. See rule 11 */
+  uint32_t of;   /* an OPTIMIZER's: the number, from 1, of the gradient whose spec it has and of each of whose elements
+                    it keeps something; 0: of none. See rule 11 */
   uint64_t reserved;
 } sp_weight;
 
 /* Facts that a script may ask of a stage: data.classes. `item`, NULL of most, makes it a list of `value` texts: writes
- * the i-th, from 0, as snprintf does, and returns its length. It only reads what create() has made, so it may be called on
- * any thread, and while the stage runs. */
+ * the i-th, from 0, as snprintf does, and returns its length. It only reads what create() has made, so it may be called
+ * on any thread, and while the stage runs. */
 typedef struct sp_attr {
   const char *name;
   double value;
@@ -189,11 +190,12 @@ typedef struct sp_speclist {
 
 /* A matrix of which apply() makes gradients, see rule 9. */
 typedef struct sp_factor {
-  sp_spec spec;     /* of one shard: float32 or bfloat16, row-major, shape[0] rows of all samples of a full batch, in order */
+  sp_spec spec;     /* of one shard: float32 or bfloat16, row-major, shape[0] rows of all samples of a full batch,
+                       in order */
   uint32_t forward; /* 1: forward() writes it, and nobody else; 0: backward() does */
   uint32_t part;    /* where backward() does: apply() of this part and later ones may read it */
-  uint32_t early;   /* call part - early of backward() completes it, as earlier ones may begin: later ones only read it, since it
-                       may be on its way to other processes */
+  uint32_t early;   /* call part - early of backward() completes it, as earlier ones may begin: later ones only read it,
+                       since it may be on its way to other processes */
   uint32_t reserved;
 } sp_factor;
 
@@ -217,8 +219,8 @@ typedef struct sp_plan {
                            SP_STAGE_OPTIMIZER */
   uint64_t request_max; /* out, with SP_STAGE_REQUESTS: 0: a request has a sample of each output, as it lies in memory;
                            else one part of 1 to so many bytes, which the stage makes the sample of */
-  uint32_t stepless;    /* out: 1: its calls read neither step nor ids. Both are NULL there, and a lane of a GPU on which
-                           nobody reads them is spared a copy a step */
+  uint32_t stepless;    /* out: 1: its calls read neither step nor ids. Both are NULL there, and a lane of a GPU on
+                           which nobody reads them is spared a copy a step */
   uint32_t averages;    /* out, of an OPTIMIZER: 0, or the number, from 1, of the first of its weights that are moving
                            averages of what it trains, see SP_STAGE_OPTIMIZER */
   uint32_t max_parts;   /* in: 1, or the most calls that backward() may be cut into, see rule 8 */
@@ -230,10 +232,10 @@ typedef struct sp_plan {
   const sp_factor *factors; /* out: as weights */
   size_t const_bytes;       /* out: 0 unless frozen, see rule 10 */
   uint32_t slices;          /* in, of an OPTIMIZER: 1: gradients are slices, see rule 11 */
-  uint32_t slice;           /* out, of an OPTIMIZER: 0: it takes whole gradients only; else 1 .. SP_MAX_SLICE: its update takes
-                               slices that begin at multiples of so many elements, see rule 11 */
-  uint32_t separate;        /* out, of an OPTIMIZER: 1: with its parameters no weight's update looks at the gradients of others, and
-                               it may be made in several calls, see rule 12 */
+  uint32_t slice;           /* out, of an OPTIMIZER: 0: it takes whole gradients only; else 1 .. SP_MAX_SLICE: its
+                               update takes slices that begin at multiples of so many elements, see rule 11 */
+  uint32_t separate;        /* out, of an OPTIMIZER: 1: with its parameters no weight's update looks at the gradients of
+                               others, and it may be made in several calls, see rule 12 */
   uint32_t reserved1;
 } sp_plan;
 
@@ -248,9 +250,10 @@ typedef struct sp_step {
   uint32_t training;       /* the step belongs to a loop that trains (not to an evaluation): augment */
   float live[SP_MAX_LIVE]; /* the LIVE parameters, in table order */
   float loss_scale;        /* gradients are this times the true ones (1 / accumulated batches) */
-  uint32_t batch;          /* 0, or N of a full batch: the step has several shards, of which this call has one. A loss then
-                              divides its gradient not by what its mean is over, T, but by what T is where all of a full
-                              batch counts, F, so that gradients of shards can be added; its TOTAL is T / F, else T */
+  uint32_t batch;          /* 0, or N of a full batch: the step has several shards, of which this call has one. A loss
+                              then divides its gradient not by what its mean is over, T, but by what T is where all of a
+                              full batch counts, F, so that gradients of shards can be added; its TOTAL is T / F,
+                              else T */
   uint32_t shard;          /* which of the step's shards on this rank it is, from 0 */
   uint32_t reserved[5];
 } sp_step;
@@ -275,18 +278,19 @@ typedef struct sp_io {
   const sp_tensor *weights;      /* [n_weights] as planned */
   const sp_tensor *dweights;     /* [n_weights] backward(): data NULL: not wanted */
   uint32_t dw_acc;               /* 1: add to dweights; 0: overwrite */
-  uint32_t part;                 /* backward(): which of the n_parts calls this is, see rule 8; an optimizer's forward():
-                                    rule 12 */
+  uint32_t part;                 /* backward(): which of the n_parts calls this is, see rule 8; an optimizer's
+                                    forward(): rule 12 */
   const float *dw_scale; /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
                                 after the layer's data gradient */
   void *scratch, *saved; /* 64-byte aligned, NULL where 0 bytes were asked */
-  const sp_tensor *factors; /* [n_factors] as planned, see rule 9. forward(), backward() of a training step: of this pass, to
-                               be written; prepare(), apply(): of all shards, shape[0] so many times. NULL in evaluations */
+  const sp_tensor *factors; /* [n_factors] as planned, see rule 9. forward(), backward() of a training step: of this
+                               pass, to be written; prepare(), apply(): of all shards, shape[0] so many times.
+                               NULL in evaluations */
   uint32_t n_factors, reserved1;
   void *consts; /* const_bytes, aligned as scratch; NULL where 0 were asked */
-  double *sums; /* in the stage's memory, see rule 11. survey(): one for each `slice` elements of the gradients of input 0, to
-                   be written; forward() of slices: those of all processes, of which the k-th of the whole gradients, in
-                   their order, is sums[sum_at[k]]. Else NULL */
+  double *sums; /* in the stage's memory, see rule 11. survey(): one for each `slice` elements of the gradients of input
+                   0, to be written; forward() of slices: those of all processes, of which the k-th of the whole
+                   gradients, in their order, is sums[sum_at[k]]. Else NULL */
   const uint32_t *sum_at; /* the same; [n_sums]; forward() only */
   uint64_t n_sums;
 } sp_io;
@@ -309,11 +313,11 @@ enum {
   SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
   SP_STAGE_INPLACE_SGD = 1u << 6, /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
                                     alone; plan() says with `inplace` whether its parameters make it so */
-  SP_STAGE_REQUESTS = 1u << 7,    /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and ids
-                                    are those of requests, or SP_NO_REQUEST */
-  SP_STAGE_SHARDS = 1u << 8       /* for the graph alone. It adds such stages where a step has several shards: their inputs
-                                    are changed in place, and `saved` keeps its contents from call to call. One it calls
-                                    in the place of a stage whose outputs are kept, to keep or to give them */
+  SP_STAGE_REQUESTS = 1u << 7,    /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and
+                                    ids are those of requests, or SP_NO_REQUEST */
+  SP_STAGE_SHARDS = 1u << 8       /* for the graph alone. It adds such stages where a step has several shards: their
+                                    inputs are changed in place, and `saved` keeps its contents from call to call. One
+                                    it calls in the place of a stage whose outputs are kept, to keep or to give them */
 };
 
 typedef struct sp_stage_type {
@@ -324,8 +328,8 @@ typedef struct sp_stage_type {
   const sp_port *inputs, *outputs; /* may be NULL: none */
   const sp_param *params;          /* may be NULL: none */
   size_t params_size;
-  const char *status_doc; /* words for a STATUS port, with %sample, %value and %limit; a second line, if there is one, is for
-                             statuses other than SP_E_DATA; NULL where there is no such port */
+  const char *status_doc; /* words for a STATUS port, with %sample, %value and %limit; a second line, if there is one,
+                             is for statuses other than SP_E_DATA; NULL where there is no such port */
 
   /* Makes an instance. `params` is filled and checked, and lives as long as the instance. On failure nothing is kept
    * and destroy() is not called. [main & !running] */
@@ -339,8 +343,8 @@ typedef struct sp_stage_type {
   int (*plan)(sp_ctx *ctx, void *self, sp_plan *plan);
 
   /* Optional. Called once for each (N, training) before the first forward() with it, buffers in place but holding
-   * garbage: the place for all lazy set-up and choice of algorithms, and where constants are filled, see rule 10. Leaves
-   * weights and state as they are.
+   * garbage: the place for all lazy set-up and choice of algorithms, and where constants are filled, see rule 10.
+   * Leaves weights and state as they are.
    * [main & !running] */
   int (*prepare)(sp_ctx *ctx, void *self, const sp_io *io);
 
@@ -350,13 +354,14 @@ typedef struct sp_stage_type {
   /* Optional: NULL says that no gradient passes. [stream] */
   int (*backward)(sp_ctx *ctx, void *self, const sp_io *io);
 
-  /* Optional, with weights that have FACTORS: of those of part io->part the gradient, over io->factors, times *io->dw_scale, is
-   * written to dweights, or, where that has no data, added to the weight. It gets neither inputs nor outputs, step nor ids
-   * nor saved memory, but scratch; other weights have no data either, since they may be updated meanwhile. [stream] */
+  /* Optional, with weights that have FACTORS: of those of part io->part the gradient, over io->factors, times
+   * *io->dw_scale, is written to dweights, or, where that has no data, added to the weight. It gets neither inputs nor
+   * outputs, step nor ids nor saved memory, but scratch; other weights have no data either,
+   * since they may be updated meanwhile. [stream] */
   int (*apply)(sp_ctx *ctx, void *self, const sp_io *io);
 
-  /* Optional, of an OPTIMIZER whose plan() gives `slice`: before each forward() of slices, with the same tensors, of which it
-   * reads the gradients alone, writes io->sums, see rule 11. [stream] */
+  /* Optional, of an OPTIMIZER whose plan() gives `slice`: before each forward() of slices, with the same tensors, of
+   * which it reads the gradients alone, writes io->sums, see rule 11. [stream] */
   int (*survey)(sp_ctx *ctx, void *self, const sp_io *io);
 } sp_stage_type;
 

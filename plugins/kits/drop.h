@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * drop.h - what dropout draws, for every device and in kernels. Units, such as elements, are counted from 0 in each sample: of
- * unit u it is word u % 4 of the four that sp_rng() gives for u / 4. */
+ * drop.h - what dropout draws, for every device and in kernels. Units, such as elements, are counted from 0 in each
+ * sample: of unit u it is word u % 4 of the four that sp_rng() gives for u / 4. */
 #ifndef SP_PLUGINS_DROP_H
 #define SP_PLUGINS_DROP_H
 

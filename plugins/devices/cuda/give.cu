@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * give.cu - small copies from the device to pinned memory, by one block: a copy engine has to be waited for twice, before it
- * begins and behind it, which takes longer than all that a kernel takes. */
+ * give.cu - small copies from the device to pinned memory, by one block: a copy engine has to be waited for twice,
+ * before it begins and behind it, which takes longer than all that a kernel takes. */
 #include "give.h"
 
 #include "../../kits/cuda/launch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * hash.cu - checksums of device memory. One block reads all of it: one launch, nothing to clear before, no memory but the
- * result's; and what is checked, the order of streams, is disturbed little. */
+ * hash.cu - checksums of device memory. One block reads all of it: one launch, nothing to clear before, no memory but
+ * the result's; and what is checked, the order of streams, is disturbed little. */
 #include "hash.h"
 
 #include "../../kits/cuda/launch.h"

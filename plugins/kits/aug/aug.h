@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * aug.h - what the stages that change images share: ports for a list of images and masks, one set of parameters a sample
- * for all of them, checks of sizes.
+ * aug.h - what the stages that change images share: ports for a list of images and masks, one set of parameters a
+ * sample for all of them, checks of sizes.
  *
  * An image is planes of rows: row-major images have C planes of W elements a row (pix = 1), channels-last ones have one
  * plane of W * C elements a row (pix = C). So most of what is done to a row is the same loop for both.
@@ -114,8 +114,8 @@ int aug_plan_drawn(sp_ctx *ctx, sp_plan *plan, int dtype, int64_t columns, const
 int aug_plan_port(sp_ctx *ctx, sp_plan *plan, int port, int dtype, int64_t columns, const char *what);
 
 /* What images get in places of their own, one number or one a channel, and what masks get: whether their types have it;
- * bytes: images of bytes stay such. A list of images may have several channel counts: numbers of channels then fit none but
- * one. `what`: the parameter. */
+ * bytes: images of bytes stay such. A list of images may have several channel counts: numbers of channels then fit none
+ * but one. `what`: the parameter. */
 int aug_check_fill(sp_ctx *ctx, const sp_plan *plan, const char *what, const sp_floats *fill, int bytes);
 int aug_check_mask_fill(sp_ctx *ctx, const sp_plan *plan, int64_t fill);
 /* mask_fill as kernels and loops get it: beside maps a NaN whose last byte is what masks of bytes become. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * draw.h - how a random stage comes to the parameters of a sample, in C and in kernels: the same draw gives the same bits
- * on every device. Each stage takes words of the group of draws 0, in the order that its function says; a stage's key
- * has its name in it, so stages do not share draws.
+ * draw.h - how a random stage comes to the parameters of a sample, in C and in kernels: the same draw gives the same
+ * bits on every device. Each stage takes words of the group of draws 0, in the order that its function says; a stage's
+ * key has its name in it, so stages do not share draws.
  */
 #ifndef SP_PLUGINS_AUG_DRAW_H
 #define SP_PLUGINS_AUG_DRAW_H

@@ -41,8 +41,9 @@ template <typename T> static __device__ __forceinline__ void aug_store(T *row, i
     if (e + k < n) row[e + k] = v[k];
 }
 
-/* Calls make(row, plane, y, e, v) for the quads of this block's sample and tensor that are this thread's: it fills v with
- * elements e .. e + 3 of row y; elements behind the row's end are not kept, but e + k must be checked before a read. */
+/* Calls make(row, plane, y, e, v) for the quads of this block's sample and tensor that are this thread's: it fills v
+ * with elements e .. e + 3 of row y; elements behind the row's end are not kept,
+ * but e + k must be checked before a read. */
 template <typename T, typename Make> static __device__ __forceinline__ void aug_each_quad(const aug_job &j, Make make) {
   int quads = aug_quads(j), n = j.out_w * j.pix;
   int64_t all = j.planes * j.out_h * quads, sample = blockIdx.y;
@@ -60,8 +61,8 @@ template <typename T, typename Make> static __device__ __forceinline__ void aug_
 
 /* ---- tiles ----
  * A tile is 32 units of a row (elements, or words of some), one a lane, times a strip of `rows` rows for each of a
- * block's `warps`: lanes read and write side by side, and a thread has the loads of several rows on their way at once. A
- * block makes one. What it computes beforehand is dear beside it, so strips should not be short. */
+ * block's `warps`: lanes read and write side by side, and a thread has the loads of several rows on their way at once.
+ * A block makes one. What it computes beforehand is dear beside it, so strips should not be short. */
 typedef struct aug_cut {
   uint32_t wide, high, all; /* tiles in a row, in a plane's column, in an image; never more than 2^31 */
 } aug_cut;
@@ -107,8 +108,8 @@ template <typename Run> static __device__ __forceinline__ void aug_by_size(int d
 static __device__ __forceinline__ uint8_t aug_to(uint8_t, float v) { return (uint8_t)__float2int_rn(v); }
 static __device__ __forceinline__ float aug_to(float, float v) { return v; }
 
-/* The first sample whose given parameters are bad, in an order that no timing changes; all threads of one block call it.
- * bad(i, value, limit) says whether sample i is bad. */
+/* The first sample whose given parameters are bad, in an order that no timing changes; all threads of one block call
+ * it. bad(i, value, limit) says whether sample i is bad. */
 template <typename Bad>
 static __device__ void aug_judge(int64_t *status, int64_t n, const uint64_t *ids, bool given, Bad bad) {
   __shared__ unsigned long long first;

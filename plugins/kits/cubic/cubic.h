@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cubic.h - bicubic with antialiasing (a = -1/2) as Pillow defines it: weights for every device, bytes on the processor.
+ * cubic.h - bicubic with antialiasing (a = -1/2) as Pillow defines it: weights for every device,
+ * bytes on the processor.
  *
  * Weights are made in double, each operation rounded once, and for bytes are whole numbers of 2^-22. So what is made of
  * bytes, along x first and rounded there, has the bits of Pillow, in whatever order it is added up.

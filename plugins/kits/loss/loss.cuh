@@ -127,7 +127,8 @@ static __global__ void __launch_bounds__(THREADS) sum_known(const loss_work w) {
   const loss_job &j = w.j;
   int64_t all = j.shape.n * j.shape.px * j.shape.classes, step = (int64_t)w.label_blocks * THREADS;
   label_sum s = {0, INT64_MAX, 0};
-  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < all; i += step) s.counted += j.known[i] == j.known[i];
+  for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < all; i += step)
+    s.counted += j.known[i] == j.known[i];
   s.weight = (double)s.counted;
   s = warp_labels(s);
   if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;

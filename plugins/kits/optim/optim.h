@@ -70,8 +70,8 @@ typedef struct optim {
 } optim;
 
 /* Fills o and plan from the gradients' specs: outputs, and STATE weights "KIND.I" for each of `kinds` names and "ema.I"
- * for averages (where there are any of these: also "step", an int64 scalar; where updates may be skipped: "skipped", and
- * "statistics.I" with what the statistics were after the last update), all starting at 0. May be called again. */
+ * for averages (where there are any of these: also "step", an int64 scalar; where updates may be skipped: "skipped",
+ * and "statistics.I" with what the statistics were after the last update), all starting at 0. May be called again. */
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk);
 void optim_free(optim *o);

@@ -7,8 +7,8 @@
 
 enum { POINT_FOCAL, POINT_FOCAL_2 /* gamma is 2 */, POINT_BCE, POINT_SQUARE, POINT_PLAIN /* a square, all count */ };
 
-/* What a difference costs, of POINT_SQUARE: its square, its size, or Huber's: half of its square up to `delta`, and as steep as there
- * from then on. */
+/* What a difference costs, of POINT_SQUARE: its square, its size, or Huber's: half of its square up to `delta`, and as
+ * steep as there from then on. */
 enum { POINT_D_SQUARE, POINT_D_SIZE, POINT_D_HUBER };
 
 /* What the target of a number is. */

@@ -52,7 +52,8 @@ static __device__ __forceinline__ void report(limits seen, float max, uint32_t *
 template <typename T> struct __align__(WORD) tones_word { T v[WORD / sizeof(T)]; };
 
 /* Calls make(first, v) for the words of this block's sample and tensor that are this thread's: v are the elements from
- * `first` on; behind the last one they are of no use. Where samples do not begin at words, a word is made of elements. */
+ * `first` on; behind the last one they are of no use. Where samples do not begin at words,
+ * a word is made of elements. */
 template <typename T, typename Make> static __device__ __forceinline__ void each_word(const aug_job &j, Make make) {
   constexpr int N = WORD / (int)sizeof(T);
   typedef tones_word<T> word;

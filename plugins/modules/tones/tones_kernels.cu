@@ -212,8 +212,8 @@ int tones_launch(void *stream, const aug_jobs *jobs, int images, int channels, i
   if (how->op == TONES_JPEG) {
     jpeg_size s = jpeg_size_of(how->h, how->w, 1);
     int blocks = s.pitch / 8 * (s.rows / 8) + 2 * (s.c_pitch / 8) * (s.c_rows / 8);
-    SP_LAUNCH_EARLY(jpeg_in, dim3((unsigned)((blocks + JPEG_BLOCKS - 1) / JPEG_BLOCKS), n, (unsigned)images), JPEG_THREADS, 0,
-              stream, *jobs, *how, steps, planes);
+    SP_LAUNCH_EARLY(jpeg_in, dim3((unsigned)((blocks + JPEG_BLOCKS - 1) / JPEG_BLOCKS), n, (unsigned)images),
+                    JPEG_THREADS, 0, stream, *jobs, *how, steps, planes);
     SP_LAUNCH_EARLY(jpeg_out, grid, THREADS, 0, stream, *jobs, *how, steps, planes, reach);
   } else {
     int kind = how->op >= TONES_OPS ? ANY : kind_of(how->op);
@@ -227,8 +227,8 @@ int tones_launch(void *stream, const aug_jobs *jobs, int images, int channels, i
       aug_jobs some;
       jobs_of_step(jobs, k, how->steps, room + r.copy, &some);
       if (tones_may_look(how))
-        SP_LAUNCH_EARLY(look, dim3((unsigned)channels, n, (unsigned)images), LOOKERS, 0, stream, some, *how, steps, k, looks,
-                  channels);
+        SP_LAUNCH_EARLY(look, dim3((unsigned)channels, n, (unsigned)images), LOOKERS, 0, stream, some, *how, steps,
+                        k, looks, channels);
       SP_LAUNCH_EARLY(run, grid, THREADS, 0, stream, some, *dice, *how, steps, k, looks, channels, k ? nullptr : reach);
     }
   }

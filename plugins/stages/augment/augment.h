@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * augment.h - batch_crop, resize, batch_rotate, blur and normalize as one stage: ports, parameters and checks, for every
- * device. What is computed is theirs, with the same roundings: float32 from the first step on.
+ * augment.h - batch_crop, resize, batch_rotate, blur and normalize as one stage: ports, parameters and checks, for
+ * every device. What is computed is theirs, with the same roundings: float32 from the first step on.
  *
  * A pixel of the turned image is one pixel of the resized one, and that is mixed of two by two pixels of the window: so
  * no image between window and result is ever stored.
@@ -99,7 +99,8 @@ SP_RNG_FN augment_drawn augment_draw(const aug_dice *dice, const augment_given *
   return d;
 }
 
-/* The status of what is wrong with them: 0, SP_E_DATA for the box, with the number and its limit, SP_E_RANGE for others. */
+/* The status of what is wrong with them: 0, SP_E_DATA for the box, with the number and its limit,
+ * SP_E_RANGE for others. */
 SP_RNG_FN int augment_judge(const augment_drawn *d, const augment_how *how, int64_t *value, int64_t *limit) {
   int above = d->top < 0 || d->top > how->top_most;
   *value = *limit = 0;

@@ -4,8 +4,8 @@
  * A block draws the parameters of its sample once and goes over tiles of the result. What a tile is made of lies in a
  * small part of the window, the patch: that is brought to shared memory as pixels of the window. Then each pixel of the
  * tile, and as many around it as the blur reaches, is mixed of four pixels of the patch; the place is computed once for
- * up to three channels. Rows are blurred along where they lie, then columns into the result. Sums have the order and the
- * roundings of the stages one by one.
+ * up to three channels. Rows are blurred along where they lie, then columns into the result. Sums have the order and
+ * the roundings of the stages one by one.
  */
 #include "augment_kernels.h"
 
@@ -254,7 +254,8 @@ static __device__ void judge(const augment_call &call, int64_t n) {
   if (threadIdx.x == 0 && call.status[0] && call.status[2] == 0) call.status[0] = SP_E_RANGE;
 }
 
-/* Images of one kind: others are left to another launch. `lead`: the first launch, which does what is to be done once. */
+/* Images of one kind: others are left to another launch. `lead`: the first launch,
+ * which does what is to be done once. */
 template <int R, int PLANES, int PIX, typename T>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     augment(const aug_jobs jobs, const augment_call call, const int lead) {
@@ -330,7 +331,8 @@ int augment_launch(void *stream, const aug_jobs *jobs, const augment_call *call)
     most = tiles > most ? tiles : most;
     if (!j->mask) kinds |= 1u << c.kind;
   }
-  /* About as many blocks as a large GPU has room for at a time: what each makes first, it makes for all of its tiles. */
+  /* About as many blocks as a large GPU has room for at a time: what each makes first,
+   * it makes for all of its tiles. */
   int64_t blocks = ONE_WAVE / samples;
   blocks = blocks < 1 ? 1 : blocks > most ? most : blocks;
   int64_t turns = (most + blocks - 1) / blocks;

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* What a launch is told besides the tensors. Pointers are on the device; boxes, angles and sigmas: where to put what was
- * used, or NULL; `status` int64[4]. */
+/* What a launch is told besides the tensors. Pointers are on the device; boxes, angles and sigmas: where to put what
+ * was used, or NULL; `status` int64[4]. */
 typedef struct augment_call {
   aug_dice dice;
   augment_given given;

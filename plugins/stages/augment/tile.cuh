@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * tile.cuh - tiles of the result of `augment`: what of the window they show, that in shared memory, and the turned pixels
- * made of it. */
+ * tile.cuh - tiles of the result of `augment`: what of the window they show, that in shared memory, and the turned
+ * pixels made of it. */
 #ifndef AUGMENT_TILE_CUH
 #define AUGMENT_TILE_CUH
 
 #include "../../kits/aug/kit.cuh"
 #include "augment.h"
 
-/* A tile is WIDE x HIGH pixels; a thread makes STRIP rows of four elements of it. BLOCKS of a size that a GPU of compute
- * capability 9.0 has room for at a time; SHARED bytes, with what is declared, fit the 64 KiB of 7.5. */
+/* A tile is WIDE x HIGH pixels; a thread makes STRIP rows of four elements of it. BLOCKS of a size that a GPU of
+ * compute capability 9.0 has room for at a time; SHARED bytes, with what is declared, fit the 64 KiB of 7.5. */
 enum { THREADS = 192, WARPS = THREADS / 32, BLOCKS = 4, ONE_WAVE = 132 * BLOCKS };
 enum { WIDE = 64, QUADS = WIDE / 4, HIGH = 24, STRIP = 6, SHARED = 50 * 1024 };
 enum { SPAN = 96 };            /* pixels of the resized window that the tables of a tile have room for */
@@ -228,7 +228,8 @@ static __device__ __forceinline__ void make_tables(memory &m, const augment_how 
     m.y[i].at = (resize_two(&how.y, c.y + i, &m.y[i].second) - c.top) * c.pitch * depth;
 }
 
-/* The patch: DEEP rows of a column a thread, so that a row is fetched once for two; rows behind it are not looked at. */
+/* The patch: DEEP rows of a column a thread, so that a row is fetched once for two;
+ * rows behind it are not looked at. */
 template <int PLANES, int PIX, bool MEAN, typename T>
 static __device__ __forceinline__ void fetch(float *patch, const window<T> &from, const T *at, const cover &c) {
   enum { DEPTH = PLANES * PIX == 3 ? 4 : 1 };

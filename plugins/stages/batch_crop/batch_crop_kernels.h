@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Everything that a pointer leads to is on the device. `given` is [n][2] or NULL, `boxes` where to put the boxes or NULL,
- * `status` int64[4]. Enqueues and returns a cudaError_t. */
+/* Everything that a pointer leads to is on the device. `given` is [n][2] or NULL, `boxes` where to put the boxes or
+ * NULL, `status` int64[4]. Enqueues and returns a cudaError_t. */
 int crop_launch(void *stream, const aug_jobs *jobs, const aug_dice *dice, const int32_t *given, int32_t *boxes,
                 int64_t *status, int mode);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * batch_resized_crop.h - windows of random area and ratio at one size: ports, parameters and draws, for every device. */
+ * batch_resized_crop.h - windows of random area and ratio at one size: ports, parameters and draws,
+ * for every device. */
 #ifndef BATCH_RESIZED_CROP_H
 #define BATCH_RESIZED_CROP_H
 

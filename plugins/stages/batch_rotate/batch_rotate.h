@@ -60,8 +60,8 @@ SP_RNG_FN float rotate_draw(const aug_dice *dice, int64_t sample, float lo, floa
   return aug_chance(dice) ? drawn : 0.0f;
 }
 
-/* A turn, as PyTorch's affine grid has it: pixels to -1 .. 1 of the image and back. Each rounding is that of torchvision,
- * so that the same pixels are chosen. */
+/* A turn, as PyTorch's affine grid has it: pixels to -1 .. 1 of the image and back. Each rounding is that of
+ * torchvision, so that the same pixels are chosen. */
 typedef struct rotate_turn {
   float xx, xy, yx, yy, half_w, half_h, w, h; /* half: (size - 1) / 2 */
 } rotate_turn;

@@ -197,8 +197,8 @@ static __device__ __forceinline__ void fetch_ahead(const aug_job &j) {
     fetch_line(in + (int64_t)i * 128);
 }
 
-/* The sine of an angle and so many quarter turns. sin() and cos() read a table in memory, for which a block would wait as
- * long as for the rest. */
+/* The sine of an angle and so many quarter turns. sin() and cos() read a table in memory, for which a block would wait
+ * as long as for the rest. */
 static __device__ __forceinline__ float sine_of(double way, int quarters) {
   if (fabs(way) >= 1e5) return (float)(quarters ? cos(way) : sin(way));
   return (float)aug_sine(way, quarters);

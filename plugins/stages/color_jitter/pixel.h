@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * pixel.h - what is done to one pixel, in C and in kernels: the operations of torchvision's functional_tensor, each with
- * the roundings that PyTorch makes, so bytes and floats come out the same on every device.
+ * pixel.h - what is done to one pixel, in C and in kernels: the operations of torchvision's functional_tensor, each
+ * with the roundings that PyTorch makes, so bytes and floats come out the same on every device.
  *
  * Bytes are worked on as floats of whole numbers 0..255: after each step they are cut to such a number again, as
  * torchvision stores them in between. They have max = 255; floats have the max of the parameter.
@@ -40,8 +40,8 @@ typedef struct pixel {
   float r, g, b;
 } pixel;
 
-/* Bytes: NaN, which only huge factors make, becomes 0. Here and below max is no constant, though it may be 255 or 1 only:
- * a compiler that knows it skips the second comparison after the first by a jump, and then has no vector loop. */
+/* Bytes: NaN, which only huge factors make, becomes 0. Here and below max is no constant, though it may be 255 or 1
+ * only: a compiler that knows it skips the second comparison after the first by a jump, and then has no vector loop. */
 PIXEL_FN float pixel_cut(float v, float max) {
   v = v > 0.0f ? v : 0.0f;
   v = v < max ? v : max;

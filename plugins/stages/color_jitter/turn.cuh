@@ -9,8 +9,8 @@
 
 #include "pixel.h"
 
-/* v / D by two instructions: 1 / D as two floats. The quotient is rounded once, and for these D it comes out as that of a
- * division for every v whose product with `rest` is no subnormal. */
+/* v / D by two instructions: 1 / D as two floats. The quotient is rounded once, and for these D it comes out as that of
+ * a division for every v whose product with `rest` is no subnormal. */
 template <int D> static __device__ __forceinline__ float turn_part(float v) {
   static_assert(D == 6 || D == 255, "tried with every mantissa for these");
   constexpr float inverse = 1.0f / D, rest = (float)(1.0 / D - (double)inverse);
@@ -28,9 +28,9 @@ static __device__ __forceinline__ float turn_inverse(float v) {
 }
 
 /* a / b of numbers far from where floats end: an inverse that is bettered `FIRST` times, and a quotient that is, `THEN`
- * times; the last step rounds as a division does. 1, 2 is what the compiler makes of any such division; 1, 1 does for the
- * differences of three k / 255 and 0, 1 for that of two by the greater of them: all of these were tried, with inverses up
- * to two ulps away. */
+ * times; the last step rounds as a division does. 1, 2 is what the compiler makes of any such division; 1, 1 does for
+ * the differences of three k / 255 and 0, 1 for that of two by the greater of them: all of these were tried, with
+ * inverses up to two ulps away. */
 template <int FIRST, int THEN> static __device__ __forceinline__ float turn_ratio(float a, float b) {
   float y = turn_inverse(b);
   if (FIRST) y = __fmaf_rn(y, __fmaf_rn(-b, y, 1.0f), y);
@@ -59,8 +59,8 @@ static __device__ __forceinline__ float turn_span(const turn_ranks &k) {
   return __fsub_rn(__uint_as_float(k.high), __uint_as_float(k.low));
 }
 
-/* Of values 0..1. Each colour is high * (1 - s * u), where u depends on how far the hue is from the colour's own sectors: 0
- * there, 1 opposite, and in between exactly the f or 1 - f of pixel_turn. */
+/* Of values 0..1. Each colour is high * (1 - s * u), where u depends on how far the hue is from the colour's own
+ * sectors: 0 there, 1 opposite, and in between exactly the f or 1 - f of pixel_turn. */
 template <bool BYTES> static __device__ __forceinline__ pixel turn(pixel v, float by) {
   turn_ranks rank = turn_rank(v);
   float high = __uint_as_float(rank.high), span = turn_span(rank);
@@ -84,8 +84,8 @@ template <bool BYTES> static __device__ __forceinline__ pixel turn(pixel v, floa
   return y;
 }
 
-/* Of whole numbers 0..255, to which TURN_BYTE is added, as it is to the result. No product with 255 is rounded up to a whole
- * number, so it may be cut at once. */
+/* Of whole numbers 0..255, to which TURN_BYTE is added, as it is to the result. No product with 255 is rounded up to a
+ * whole number, so it may be cut at once. */
 static __device__ __forceinline__ pixel turn_bytes(pixel v, float by) {
   pixel x = {turn_part<255>(__fsub_rn(v.r, TURN_BYTE)), turn_part<255>(__fsub_rn(v.g, TURN_BYTE)),
              turn_part<255>(__fsub_rn(v.b, TURN_BYTE))};

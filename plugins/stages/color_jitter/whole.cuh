@@ -268,8 +268,8 @@ static __global__ void __launch_bounds__(MANY, AUG_PER_SM(MANY, PER_SM))
   });
 }
 
-/* Bytes of shared memory that a block of `whole` keeps of images; 0: they are too large. The size of the batch has no say:
- * the order of the sums would depend on it. */
+/* Bytes of shared memory that a block of `whole` keeps of images; 0: they are too large. The size of the batch has no
+ * say: the order of the sums would depend on it. */
 static inline size_t whole_bytes(const aug_jobs *jobs, int images) {
   int64_t pixels = (int64_t)jobs->job[0].h * jobs->job[0].w, a_round = 4 * PARTS * MANY, most = 0;
   int device = 0, room = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * dice_kernels.cu - the Dice loss on CUDA: the softmax of each position, the sums of each class, the slope of each class,
- * the gradient. */
+ * dice_kernels.cu - the Dice loss on CUDA: the softmax of each position, the sums of each class, the slope of each
+ * class, the gradient. */
 #include "dice_kernels.h"
 
 #include "../../kits/loss/loss.cuh"

@@ -28,8 +28,8 @@ typedef struct drop_shape {
 int dropout_plan(sp_ctx *ctx, void *self, sp_plan *plan);
 drop_shape dropout_shape(const dropout_params *p, const sp_spec *x);
 
-/* What is drawn for element `at` of a sample, in memory order: its map, or its place in logical row-major order. So the order
- * in memory changes nothing. */
+/* What is drawn for element `at` of a sample, in memory order: its map, or its place in logical row-major order. So the
+ * order in memory changes nothing. */
 SP_RNG_FN int64_t drop_unit(const drop_shape *s, int64_t at) {
   int64_t channel = s->rows ? at % s->channels : at / s->px;
   if (s->maps) return channel;

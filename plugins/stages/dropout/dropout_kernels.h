@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* to = (add: to +) what is left of `from`; NULL is zero. step and ids are of the device. Enqueues on the stream and returns a
- * cudaError_t. */
+/* to = (add: to +) what is left of `from`; NULL is zero. step and ids are of the device. Enqueues on the stream and
+ * returns a cudaError_t. */
 int dropk_run(void *stream, const drop_shape *shape, const sp_step *step, const uint64_t *ids, const float *from,
               float *to, int add);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * feature_cache.h - what is called in the place of a stage whose outputs are kept: moves rows of samples between the batch and
- * tables. The graph adds it, and calls it with that stage's outputs; weight f is the table of the f-th of their tensors. */
+ * feature_cache.h - what is called in the place of a stage whose outputs are kept: moves rows of samples between the
+ * batch and tables. The graph adds it, and calls it with that stage's outputs;
+ * weight f is the table of the f-th of their tensors. */
 #ifndef FEATURE_CACHE_H
 #define FEATURE_CACHE_H
 

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* The table is the device's, or pinned memory, which kernels read and write in its place; ids are the device's. Enqueues on
- * the stream and returns a cudaError_t. */
+/* The table is the device's, or pinned memory, which kernels read and write in its place; ids are the device's.
+ * Enqueues on the stream and returns a cudaError_t. */
 int cachek_move(void *stream, const cache_move *move, const uint64_t *ids);
 
 #ifdef __cplusplus

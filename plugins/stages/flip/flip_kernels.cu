@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * flip_kernels.cu - mirrored images on CUDA: one kernel a batch. Rows are moved in units of 16 bytes, turned round in
- * registers, wherever whole pixels fill such a unit and rows begin at one, three bytes a pixel by fours in three words; else
- * element by element, stored by fours. */
+ * registers, wherever whole pixels fill such a unit and rows begin at one, three bytes a pixel by fours in three words;
+ * else element by element, stored by fours. */
 #include "flip_kernels.h"
 
 #include "../../kits/aug/kit.cuh"
@@ -31,8 +31,8 @@ static __device__ __forceinline__ unit backwards(unit u, int pixel_bytes) {
   return r;
 }
 
-/* Calls move(row, from, c) for this thread's share of `units` pieces of each row; from: the row that goes to `row`. So many
- * threads as a row has pieces, up to the next power of two, work at one row: no piece needs a division. */
+/* Calls move(row, from, c) for this thread's share of `units` pieces of each row; from: the row that goes to `row`. So
+ * many threads as a row has pieces, up to the next power of two, work at one row: no piece needs a division. */
 template <typename Move>
 static __device__ __forceinline__ void each_row(const aug_job &j, int units, bool down, Move move) {
   int bits = min(32 - __clz(units - 1), 8), wide = 1 << bits, rows = (int)(j.planes * j.h);

@@ -16,7 +16,8 @@ enum { TILE = 32, PIECE = 256, EACH = 4 };
 /* One unused word in 32, so that neighbours 32 apart do not wait for each other. */
 static __device__ __forceinline__ int padded(int i) { return i + i / 32; }
 
-/* An output of an axis. total: where at most two inputs count, what the second one does. R: double where it is cubic. */
+/* An output of an axis. total: where at most two inputs count, what the second one does. R:
+ * double where it is cubic. */
 template <typename R> struct one_output {
   R centre, total;
   int lo, n;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * shard_sum.h - the sum of a step's shards: what every device shares.
  *
- * A step may have several shards, batches that are computed one after another. Their gradients are added in the binary tree
- * that halves the shards again and again, the larger half first: a process that computes one of 2, 4, 8 ... equal blocks has
- * the sum of a subtree, whatever others compute. Level d holds the sum of the first half of a node at depth d. */
+ * A step may have several shards, batches that are computed one after another. Their gradients are added in the binary
+ * tree that halves the shards again and again, the larger half first: a process that computes one of 2, 4, 8 ... equal
+ * blocks has the sum of a subtree, whatever others compute. Level d holds the sum of the first half of a node at depth
+ * d. */
 #ifndef SHARD_SUM_H
 #define SHARD_SUM_H
 
@@ -54,7 +55,8 @@ typedef struct shard_head {
 } shard_head;
 enum { SHARD_LEVELS_MAX = 12 }; /* levels of 4096 */
 
-/* The tensors that are added, gradients first: float32 statistics only, since what is counted is the same after each. */
+/* The tensors that are added, gradients first: float32 statistics only,
+ * since what is counted is the same after each. */
 typedef struct shard_sum {
   const shard_params *p;
   uint32_t n, gradients;
@@ -66,8 +68,8 @@ typedef struct shard_sum {
   size_t kept;    /* bytes of all statistics, keep */
 } shard_sum;
 
-/* To the nearest bfloat16, even where two are as near, and back. Every sum of the tree is rounded, since what is a sum of
- * one rank and what one of several hangs on their number. */
+/* To the nearest bfloat16, even where two are as near, and back. Every sum of the tree is rounded, since what is a sum
+ * of one rank and what one of several hangs on their number. */
 SHARD_FN uint16_t shard_bf16(float f) {
   uint32_t u;
 #ifdef __CUDA_ARCH__
@@ -99,8 +101,8 @@ SHARD_FN int shard_levels(int64_t shards) {
   return levels;
 }
 
-/* What came out of a shard is added to what the levels from - 1, from - 2 ... keep hold, in this order, and then kept there;
- * keep -1: it was the last, and the sum is complete. */
+/* What came out of a shard is added to what the levels from - 1, from - 2 ... keep hold, in this order, and then kept
+ * there; keep -1: it was the last, and the sum is complete. */
 typedef struct shard_turn {
   int from, keep;
 } shard_turn;
@@ -148,8 +150,8 @@ int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk);
 float *shard_tensor(const shard_sum *s, const sp_io *io, uint32_t i);
 size_t shard_kept_bytes(const sp_tensor *t); /* of a statistic, aligned */
 
-/* The stages on a device as a plugin: the tables are the same for all of them. The file has SHARD_DEVICE, plan_sum() and
- * the calls add_shards(), count(), add_ranks(), scale() and convert(). */
+/* The stages on a device as a plugin: the tables are the same for all of them. The file has SHARD_DEVICE, plan_sum()
+ * and the calls add_shards(), count(), add_ranks(), scale() and convert(). */
 #define SHARD_STAGE(id, words, more, made, planned, call, ...)                                     \
   static const sp_stage_type id##_type = {.size = sizeof(sp_stage_type),                           \
                                           .flags = SP_STAGE_SHARDS | SP_STAGE_CAPTURABLE | (more), \

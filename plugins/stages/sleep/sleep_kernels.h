@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Holds the stream for so long with one block, which copies bytes (0: none) meanwhile, and traps at step fail_at; step may
- * be NULL. */
+/* Holds the stream for so long with one block, which copies bytes (0: none) meanwhile, and traps at step fail_at; step
+ * may be NULL. */
 #define SLK_BYTES 65536 /* most that it copies */
 int slk_wait(void *stream, double ms, const sp_step *step, int64_t fail_at, void *dst, const void *src, int bytes);
 int slk_add(void *stream, float *dst, const float *src, int64_t n); /* dst += src */

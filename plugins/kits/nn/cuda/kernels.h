@@ -52,8 +52,8 @@ typedef struct nnk_taps {
 int nnk_shift(void *stream, void *to, const nnk_map *from, const nnk_taps *taps);
 /* The sum over the places of what each meets in its own map; float32. */
 int nnk_shift_sum(void *stream, const nnk_map *to, const void *from, const nnk_taps *taps);
-/* Of a map's rows every dy-th, of its columns every dx-th, beginning at each of the first so many: maps that lie apart, one
- * behind the other in a batch, all as large as the largest; what is beyond the map's border is 0. Layout 0. */
+/* Of a map's rows every dy-th, of its columns every dx-th, beginning at each of the first so many: maps that lie apart,
+ * one behind the other in a batch, all as large as the largest; what is beyond the map's border is 0. Layout 0. */
 typedef struct nnk_lattice {
   int64_t dy, dx, rows, cols;
 } nnk_lattice;
@@ -125,8 +125,8 @@ int nnk_norm_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const 
                       const float *gamma, nnk_sum dgamma, nnk_sum dbeta, int batch, const nnk_map *mask, int add,
                       void *work);
 
-/* ---- group norm, channels innermost, as nn.GroupNorm. stats: mean and 1/sqrt(var + eps) of each sample's groups; else as
- * batch norm over a batch ---- */
+/* ---- group norm, channels innermost, as nn.GroupNorm. stats: mean and 1/sqrt(var + eps) of each sample's groups; else
+ * as batch norm over a batch ---- */
 size_t nnk_group_work(const nnk_map *x);
 int nnk_group_forward(void *stream, const nnk_map *y, const nnk_map *x, int64_t groups, double eps, float *stats,
                       const float *gamma, const float *beta, int relu, void *work);
@@ -134,8 +134,8 @@ int nnk_group_backward(void *stream, const nnk_map *dx, const nnk_map *dy, const
                        const float *stats, const float *gamma, nnk_sum dgamma, nnk_sum dbeta, const nnk_map *mask,
                        int add, void *work);
 
-/* A batch norm of running statistics in the weights w (`count` of them, of the channels that fold.h says) and the bias (NULL:
- * none) of the product before it. */
+/* A batch norm of running statistics in the weights w (`count` of them, of the channels that fold.h says) and the bias
+ * (NULL: none) of the product before it. */
 typedef struct nnk_folded {
   float *to_w, *to_b;
   const float *w, *bias, *gamma, *beta, *mean, *var;
@@ -177,8 +177,9 @@ typedef struct nnk_drop {
 int nnk_dropout(void *stream, const nnk_drop *d, const nnk_map *to, const nnk_map *from, const nnk_map *mask, int add);
 
 /* ---- narrow convolutions: stride 1, kernel 1x1 or 3x3 with pad (k-1)/2, few channels, any layouts of in and output.
- * w: float32 [out][ky][kx][in]. precision: SP_PRECISION_..., what products round their factors to. nnk_narrow says whether
- * these kernels take such a layer with SP_PRECISION_FP32, the others whether they do with SP_PRECISION_TF32 and _BF16. ---- */
+ * w: float32 [out][ky][kx][in]. precision: SP_PRECISION_..., what products round their factors to. nnk_narrow says
+ * whether these kernels take such a layer with SP_PRECISION_FP32,
+ * the others whether they do with SP_PRECISION_TF32 and _BF16. ---- */
 int nnk_narrow(int k, int64_t in, int64_t out);
 int nnk_narrow_tf32(int k, int64_t in, int64_t out);
 int nnk_narrow_bf16(int k, int64_t in, int64_t out);
@@ -192,11 +193,11 @@ size_t nnk_narrow_weight_work(int k, const nnk_map *x, const nnk_map *dy, int mu
 int nnk_narrow_weight(void *stream, int k, nnk_sum dw, nnk_sum db, const nnk_map *x, const nnk_map *dy, int precision,
                       void *work, int multiprocessors);
 
-/* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or 64;
- * maps in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first_shape says whether the layer is such
- * (pointers do not matter; they begin at 8 bytes, y's and w at 16).
- * nnk_first_pack() makes of w ([out][ky][kx][in]) the nnk_first_bytes() that the call takes; as with nnk_wide_forward() they
- * and bias have to be there when it is made. ---- */
+/* ---- the first convolution of a network: 7x7 or 3x3 with pad (k-1)/2, stride 2, of three channels to 16, 32, 48 or
+ * 64; maps in bfloat16, row-major pixels, images as wide as a multiple of four. nnk_first_shape says whether the layer
+ * is such (pointers do not matter; they begin at 8 bytes, y's and w at 16).
+ * nnk_first_pack() makes of w ([out][ky][kx][in]) the nnk_first_bytes() that the call takes; as with nnk_wide_forward()
+ * they and bias have to be there when it is made. ---- */
 int nnk_first_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
 size_t nnk_first_bytes(int k, int64_t out);
 int nnk_first_pack(void *stream, void *to, const void *w, int k, int64_t out);
@@ -204,8 +205,8 @@ int nnk_first_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, c
                       int relu, int multiprocessors);
 
 /* ---- convolutions of many channels in a frozen network, in bfloat16 by warp groups: 3x3 with pad 1 and 1x1,
- * stride 1 or 2; from a multiple of 64 channels to one of 32 (1x1 with stride 2: 64); row-major pixels at 16 bytes; bias
- * may be NULL, plus (as y) too.
+ * stride 1 or 2; from a multiple of 64 channels to one of 32 (1x1 with stride 2: 64); row-major pixels at 16 bytes;
+ * bias may be NULL, plus (as y) too.
  * nnk_wide_shape says whether the layer is such, nnk_has_warp_groups whether this module has the code for the current
  * device's. ---- */
 int nnk_wide_shape(const nnk_map *y, const nnk_map *x, const int *k, const int *stride, const int *pad);
@@ -215,14 +216,15 @@ int nnk_wide_prepare(void); /* before the first call, and not into a capture */
  * `own_order`: its depth is in the order in which a kernel's own sums are. A call may read it before kernels ahead
  * of it in the stream have ended, so that it has to be there when the call is made. */
 int nnk_wide_pack(void *stream, void *to, const void *w, int64_t out, int k, int64_t in, int own_order);
-int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, int stride, const void *w, const float *bias,
-                     const nnk_map *plus, int relu, int multiprocessors);
+int nnk_wide_forward(void *stream, const nnk_map *y, const nnk_map *x, int k, int stride, const void *w,
+                     const float *bias, const nnk_map *plus, int relu, int multiprocessors);
 
 /* ---- of a frozen residual network, from the 3x3 convolution of a block to the first 1x1 one of the next, at once; in
  * bfloat16 by warp groups, row-major pixels at 16 bytes:
  *   i = ReLU(3x3 of x, 64 to 64 channels), y = ReLU(1x1 of i, to 256 + plus), z = ReLU(1x1 of y, to 64 or 128),
  * where with w[2] `plus` is not as y, but has 64 channels and a 1x1 convolution of its own (z: 64). Weights are
- * nnk_wide_pack()'s, w[1] to w[3] in their own order; biases may be NULL. They have to be there when the call is made. ---- */
+ * nnk_wide_pack()'s, w[1] to w[3] in their own order; biases may be NULL.
+ * They have to be there when the call is made. ---- */
 typedef struct nnk_neck {
   nnk_map x, plus, y, z;
   const void *w[4];     /* of x, of i, of `plus` or NULL, of y */
@@ -246,8 +248,8 @@ int nnk_skinny_data(void *stream, int elt, void *dx, const void *dy, int welt, c
 int nnk_skinny_weight(void *stream, int elt, nnk_sum dw, const void *dy, const void *x, int64_t m, int64_t n,
                       int64_t k);
 
-/* ---- the gradient of large weights over up to NNK_OUTER rows, float32, factors rounded to TF32, n and k multiples of 64:
- * nnk_outer_takes; tf32: they may be, and the device can ---- */
+/* ---- the gradient of large weights over up to NNK_OUTER rows, float32, factors rounded to TF32, n and k multiples of
+ * 64: nnk_outer_takes; tf32: they may be, and the device can ---- */
 enum { NNK_OUTER = 256 };
 typedef struct nnk_outer {
   const float *dy, *x; /* [m][n], [m][k]; these and dw begin at 16 bytes */
@@ -261,7 +263,8 @@ int nnk_outer_weight(void *stream, const nnk_outer *of);
 
 /* ---- dx[m][k] = dy[m][n] w[n][k], 0 where x is not > 0, float32, factors rounded to TF32, with the sums of dx's
  * columns; by tiles of NNK_MASKED_LESS or NNK_MASKED_MORE rows. nnk_masked_takes says whether the shapes are such
- * and blocks have so much shared memory; nnk_masked_prepare() goes before the first call, and not into a capture. ---- */
+ * and blocks have so much shared memory; nnk_masked_prepare() goes before the first call,
+ * and not into a capture. ---- */
 enum { NNK_MASKED_LESS = 64, NNK_MASKED_MORE = 128 };
 typedef struct nnk_masked {
   float *dx;
@@ -288,10 +291,10 @@ int nnk_patch_backward(void *stream, float *dx, int add, int relu, const float *
                        int64_t cols, int64_t data_cols, int64_t m, int64_t n, int64_t k, float *work, int64_t *pieces,
                        int multiprocessors);
 
-/* ---- a 1x1 convolution to 16 channels with ReLU and a patch convolution of that to 32, in one pass that does not store
- * the map between; x of 1 or 3 channels, row-major or channels-last, y in Z order, all float32, factors rounded to TF32.
- * nnk_stem says whether the shapes are such (their pointers do not matter); nnk_stem_prepare() goes before the first
- * call, and not into a capture. x, y, dy and w1 begin at 16 bytes. ---- */
+/* ---- a 1x1 convolution to 16 channels with ReLU and a patch convolution of that to 32, in one pass that does not
+ * store the map between; x of 1 or 3 channels, row-major or channels-last, y in Z order, all float32, factors rounded
+ * to TF32. nnk_stem says whether the shapes are such (their pointers do not matter); nnk_stem_prepare() goes before the
+ * first call, and not into a capture. x, y, dy and w1 begin at 16 bytes. ---- */
 typedef struct nnk_layers {
   const float *w0, *b0; /* [16][c] and [16], NULL: no bias */
   const float *w1, *b1; /* [32][2][2][16] and [32], NULL: no bias */

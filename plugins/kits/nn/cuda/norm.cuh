@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * norm.cuh - the sums of batch norm and group norm over pixels; means and variances are merged in double, in a fixed order.
+ * norm.cuh - the sums of batch norm and group norm over pixels; means and variances are merged in double,
+ * in a fixed order.
  */
 #ifndef NN_CUDA_NORM_CUH
 #define NN_CUDA_NORM_CUH

@@ -97,7 +97,8 @@ __device__ inline uint32_t larger_two(uint32_t a, uint32_t b) {
 #endif
 }
 
-/* The largest of 3x3, whose loads are all under way at once: what is beyond the border is a pixel that counts anyway. */
+/* The largest of 3x3, whose loads are all under way at once: what is beyond the border is a pixel that counts
+ * anyway. */
 template <int V, class T> __global__ void __launch_bounds__(THREADS) max_of_nine(pool_args p) {
   int64_t sample;
   int oy, ox, ch;
@@ -135,8 +136,8 @@ template <int V, class T> __global__ void __launch_bounds__(THREADS) max_of_nine
   }
 }
 
-/* `scale` times the sum over the whole map: a block takes `lanes` units of channels of a sample, side by side, and each of
- * its teams of lanes a share of the pixels; the shares are added as a tree. */
+/* `scale` times the sum over the whole map: a block takes `lanes` units of channels of a sample, side by side, and each
+ * of its teams of lanes a share of the pixels; the shares are added as a tree. */
 template <int V, class T> __global__ void __launch_bounds__(THREADS) sum_forward(pool_args p, int lanes, float scale) {
   __shared__ float part[V * THREADS];
   int64_t sample = blockIdx.x / p.blocks;

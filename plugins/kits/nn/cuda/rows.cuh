@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * rows.cuh - sums per channel over all pixels of a map, in pieces that depend on the shape alone.
  *
- * What is summed is a policy P: P::sum is one thread's state per channel (which begin() has as run * c + channel), P::sum::item
- * what it reads of a pixel, P::EACH how many of them are under way together, P::part what threads merge in shared memory;
- * P::RESIDENT blocks share a multiprocessor.
+ * What is summed is a policy P: P::sum is one thread's state per channel (which begin() has as run * c + channel),
+ * P::sum::item what it reads of a pixel, P::EACH how many of them are under way together, P::part what threads merge in
+ * shared memory; P::RESIDENT blocks share a multiprocessor.
  */
 #ifndef NN_CUDA_ROWS_CUH
 #define NN_CUDA_ROWS_CUH
@@ -14,8 +14,8 @@ namespace nnk {
 
 enum { ROW_THREADS = 256, ROW_BLOCKS = 512 };
 
-/* A block takes `lanes` units of V channels; `rows` threads share the pixels of a piece. The pixels are one run, or one a
- * sample, which is then cut by itself. */
+/* A block takes `lanes` units of V channels; `rows` threads share the pixels of a piece. The pixels are one run, or one
+ * a sample, which is then cut by itself. */
 struct cut {
   int v, lanes, rows;
   int64_t columns, pieces, each; /* blocks side by side; pieces of the pixels; pixels of a piece */

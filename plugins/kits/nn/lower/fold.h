@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fold.h - a batch norm of running statistics in the weights of the product before it, for every device and in kernels. */
+ * fold.h - a batch norm of running statistics in the weights of the product before it,
+ * for every device and in kernels. */
 #ifndef NN_FOLD_H
 #define NN_FOLD_H
 

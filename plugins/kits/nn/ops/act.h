@@ -13,8 +13,9 @@
 #ifdef __CUDACC__
 NN_FN float nn_exp(float x) { return expf(x); }
 #else
-/* By arithmetic alone, since a compiler makes vectors of that, and calls a library for one number at a time: 2^n times the
- * powers of what is left, below ln(2) / 2, to the seventh. Off by 1e-7 of the result at most; above 88.3 it is infinite. */
+/* By arithmetic alone, since a compiler makes vectors of that, and calls a library for one number at a time: 2^n times
+ * the powers of what is left, below ln(2) / 2, to the seventh. Off by 1e-7 of the result at most;
+ * above 88.3 it is infinite. */
 NN_FN float nn_exp(float x) {
   const float whole = 0x1.8p23f, high = 0x1.62e4p-1f, low = 0x1.7f7d1cp-20f; /* rounds to n; ln(2) in two parts */
   float n, r, power, sum;
@@ -39,8 +40,9 @@ NN_FN float nn_to_six(float x) { return x < 0 ? 0 : x > 6 ? 6 : x; }
 /* exp(-x^2 / 2); 0 from where it is below the smallest float that is not denormal. */
 NN_FN float nn_bell(float x) { return x * x > 174 ? 0 : nn_exp(-0.5f * x * x); }
 
-/* How much of a normal distribution is below x, from nn_bell(x): where that is small its ratio to the bell is a polynomial of
- * 1 / (1 + 0.21 |x|), fitted from 0 to 13.3 to 1.3e-8 of the ratio. So the tail has its digits, which 1 + erf(x) has not. */
+/* How much of a normal distribution is below x, from nn_bell(x): where that is small its ratio to the bell is a
+ * polynomial of 1 / (1 + 0.21 |x|), fitted from 0 to 13.3 to 1.3e-8 of the ratio. So the tail has its digits,
+ * which 1 + erf(x) has not. */
 NN_FN float nn_below(float x, float bell) {
   float t = 1 / (1 + 0.21f * fabsf(x)), sum = 0.28622148f - t * 0.07218945f;
   sum = 0.35594753f + t * (-0.3358128f + t * sum);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * axis.h - one axis of a map that is resized: which of its pixels a pixel of the result is made of, as PyTorch has it, for
- * every device and in kernels. */
+ * axis.h - one axis of a map that is resized: which of its pixels a pixel of the result is made of, as PyTorch has it,
+ * for every device and in kernels. */
 #ifndef NN_AXIS_H
 #define NN_AXIS_H
 
@@ -43,8 +43,8 @@ NN_FN int nn_axis_first(const nn_axis *x, int i) {
   return o;
 }
 
-/* How often in a row each pixel is there, if that is all that happens; 0: it is not. (A scale that is rounded down may take
- * a pixel from the one before.) */
+/* How often in a row each pixel is there, if that is all that happens; 0: it is not. (A scale that is rounded down may
+ * take a pixel from the one before.) */
 NN_FN int nn_axis_times(const nn_axis *x) {
   int times = x->in > 0 ? x->out / x->in : 0;
   return x->mode == NN_NEAREST && times * x->in == x->out && (double)x->scale * times >= 1 ? times : 0;

@@ -61,8 +61,8 @@ template <bool TRANSPOSED> __device__ inline void load_matrices(uint32_t r[4], c
 #endif
 }
 
-/* Which of a pixel's COUNT chunks of 16 bytes its chunk `chunk` takes in shared memory: so permuted, chunks of eight pixels
- * side by side have banks of their own. */
+/* Which of a pixel's COUNT chunks of 16 bytes its chunk `chunk` takes in shared memory: so permuted, chunks of eight
+ * pixels side by side have banks of their own. */
 template <int COUNT> __device__ inline int permuted(int px, int chunk) {
   return COUNT == 2 ? chunk ^ (px >> 2 & 1) : COUNT == 4 ? chunk ^ (px >> 1 & 3) : chunk;
 }

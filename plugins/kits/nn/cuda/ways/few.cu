@@ -7,8 +7,8 @@
 
 namespace nnk {
 
-/* A tile of y, and what is read of x for it; the rows of a warp, one below the other and 16 pixels each. LIMIT: of a block's
- * shared memory, that of the smallest multiprocessors. */
+/* A tile of y, and what is read of x for it; the rows of a warp, one below the other and 16 pixels each. LIMIT: of a
+ * block's shared memory, that of the smallest multiprocessors. */
 enum {
   HIGH = 16,
   WIDE = 32,
@@ -20,9 +20,9 @@ enum {
   LIMIT = 99 << 10
 };
 
-/* How x comes to its tile: as chunks of 16 bytes as it lies; as runs, rows of pixels that lie together, which are rounded
- * and dealt out in shared memory; number by number. How y goes: as vectors, all that a lane has of a pixel in one piece; as
- * runs; number by number. */
+/* How x comes to its tile: as chunks of 16 bytes as it lies; as runs, rows of pixels that lie together, which are
+ * rounded and dealt out in shared memory; number by number. How y goes: as vectors, all that a lane has of a pixel in
+ * one piece; as runs; number by number. */
 enum way { CHUNKS, VECTORS = CHUNKS, RUNS, NUMBERS };
 
 struct walk_args {
@@ -154,8 +154,8 @@ template <int KC> __device__ inline void take(char *tile, const char *runs, cons
 }
 
 /* ---- products ---- */
-/* Factors as they go into a product's b: [kx][kc][ky][nt][lane][2], each two channels of x. Channels of y are dealt so that
- * those that a lane has of a pixel's sums lie together. */
+/* Factors as they go into a product's b: [kx][kc][ky][nt][lane][2], each two channels of x. Channels of y are dealt so
+ * that those that a lane has of a pixel's sums lie together. */
 template <int KC, int NT> __device__ inline void prepare(uint32_t *factor, float *bias, const few_layer &p) {
   typedef sizes<KC, NT> S;
   int cx = static_cast<int>(p.x.c), cy = static_cast<int>(p.y.c);
@@ -327,8 +327,8 @@ __device__ inline corner part_of(const walk_args &p, int i) {
   return {at.sample, at.y + warp / 2 * ROWS, at.x + warp % 2 * 16};
 }
 
-/* The mask is on its way while the products are computed, where there are registers for it; places are found anew behind
- * them. */
+/* The mask is on its way while the products are computed, where there are registers for it; places are found anew
+ * behind them. */
 template <int KC, int NT, bool DIRECT>
 __device__ inline void compute(const walk_args &p, int i, const char *tile, const uint32_t *factor, const float *bias,
                                float *stage) {
@@ -357,8 +357,9 @@ __device__ inline void compute(const walk_args &p, int i, const char *tile, cons
   }
 }
 
-/* AHEAD: x comes in chunks, the next tile's beside this one's; else, where it comes in runs, the next ones beside the tile.
- * DIRECT: y goes as vectors; the other ways with so many sums need more registers than half a multiprocessor has. */
+/* AHEAD: x comes in chunks, the next tile's beside this one's; else, where it comes in runs, the next ones beside the
+ * tile. DIRECT: y goes as vectors; the other ways with so many sums need more registers than half a multiprocessor
+ * has. */
 template <int KC, int NT, bool AHEAD, bool DIRECT>
 __global__ void __launch_bounds__(THREADS, DIRECT || NT < 4 ? PER_SM : 1) few_tiles(walk_args p) {
   typedef sizes<KC, NT> S;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * first.cu - the first convolution of a network: of images, three channels, stride 2, to few channels, in bfloat16.
  *
- * Three channels of a row of the kernel lie side by side in an image, so a row of the kernel is a run of numbers there, and
- * the product's depth is K runs with one number in front of each, which is taken as 0 and makes all pairs of numbers begin
- * at even places. A warp has a row of 32 pixels of y.
+ * Three channels of a row of the kernel lie side by side in an image, so a row of the kernel is a run of numbers there,
+ * and the product's depth is K runs with one number in front of each, which is taken as 0 and makes all pairs of
+ * numbers begin at even places. A warp has a row of 32 pixels of y.
  */
 #include "bf16.cuh"
 
@@ -19,8 +19,8 @@ struct first_args {
   tiling tiles;
 };
 
-/* A tile in shared memory begins four pixels before twice its first pixel: at 8 bytes in rows of images that are multiples
- * of four pixels wide. */
+/* A tile in shared memory begins four pixels before twice its first pixel: at 8 bytes in rows of images that are
+ * multiples of four pixels wide. */
 template <int K> struct window {
   enum { PAD = (K - 1) / 2, RUN = K * CHANNELS + 1, DEPTH = K * RUN, STEPS = (DEPTH + 15) / 16 };
   enum {
@@ -87,7 +87,8 @@ template <int K> __device__ inline void fetch_tile(__nv_bfloat16 *to, const firs
   }
 }
 
-/* Two numbers of the depth, from F + 2 t on, of the pixel at `from`. What weights of 0 meet is made 0: it may be NaN. */
+/* Two numbers of the depth, from F + 2 t on, of the pixel at `from`. What weights of 0 meet is made 0:
+ * it may be NaN. */
 template <int K, int F> __device__ inline uint32_t pair_at(const __nv_bfloat16 *from, int t) {
   typedef window<K> W;
   constexpr int row = F / W::RUN, j = F % W::RUN, next = (W::RUN - j) / 2; /* the first t of the next run */

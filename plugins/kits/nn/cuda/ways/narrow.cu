@@ -91,9 +91,10 @@ template <int SPAN, int STRIDE> struct rows_of {
   static __device__ int of(int y, int x, int ch) { return (y * SPAN + x) * STRIDE + ch; }
 };
 
-/* ---- 3x3 on tensor cores. KC, NT: eights of channels of x, in each of its PARTS, and of y. A warp has four rows of the
- * tile, 16 pixels to a product; each piece of x that it loads serves the three taps of a column. Channels are dealt so that
- * those a lane has of x are one access to shared memory, with banks of its own, and those of y one access to y. ---- */
+/* ---- 3x3 on tensor cores. KC, NT: eights of channels of x, in each of its PARTS, and of y. A warp has four rows of
+ * the tile, 16 pixels to a product; each piece of x that it loads serves the three taps of a column. Channels are dealt
+ * so that those a lane has of x are one access to shared memory, with banks of its own,
+ * and those of y one access to y. ---- */
 template <int KC, int NT, int PARTS> struct tensor3 {
   enum {
     THREADS = 128,

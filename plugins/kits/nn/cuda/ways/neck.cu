@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * neck.cu - of a frozen residual network of bottlenecks, in bfloat16 on compute capability 9.0: what lies between
  * the first convolutions of two blocks of 64 channels, as one kernel. A 3x3 convolution, the 1x1 one to 256 channels
- * with its sum, or with the block's own 1x1 convolution of what it adds, and the next block's 1x1 one, all with bias and
- * ReLU.
+ * with its sum, or with the block's own 1x1 convolution of what it adds, and the next block's 1x1 one, all with bias
+ * and ReLU.
  *
- * Apart, these read and write 117 MB of maps where together they need 42 (batch 8 of 64 x 64 pixels). A warp group takes
- * a tile of 8 x 8 pixels through all of them; what one product leaves in its registers the next one takes from there, as
- * factors. All weights stay in shared memory.
+ * Apart, these read and write 117 MB of maps where together they need 42 (batch 8 of 64 x 64 pixels). A warp group
+ * takes a tile of 8 x 8 pixels through all of them; what one product leaves in its registers the next one takes from
+ * there, as factors. All weights stay in shared memory.
  *
  * Two warp groups in a block, each with every second tile: four would lack registers, and read as much. */
 #include "bf16.cuh"

@@ -98,8 +98,8 @@ template <int PENDING> __device__ inline void wait_stage() {
 #endif
 }
 
-/* Where the 16 byte chunks of rows that lie without gaps are permuted so, eight lanes have banks of their own both where
- * they read four chunks of two rows and where they read two chunks of four. */
+/* Where the 16 byte chunks of rows that lie without gaps are permuted so, eight lanes have banks of their own both
+ * where they read four chunks of two rows and where they read two chunks of four. */
 __device__ inline int twist(int row) { return (row & 1) << 2 | (row & 2); }
 
 /* c (16x8) += a (16x8) b (8x8), spread over the warp: with g = lane / 4 and t = lane % 4, a is (g, t), (g + 8, t),
@@ -160,8 +160,8 @@ __device__ inline int place_in(const places &p, int y, int x) {
  * Between the two, other work hides the latency. ---- */
 
 /* A map read in squares of SPAN x SPAN pixels, in `units` of v numbers. `per` units are together: those of a pixel, or
- * of a channel where the map is N,C,H,W. inverse: 2^22 / per, rounded up, which divides units exactly. Each of `parts` has
- * MOST channels, of which the last one may lack some: zeros. */
+ * of a channel where the map is N,C,H,W. inverse: 2^22 / per, rounded up, which divides units exactly. Each of `parts`
+ * has MOST channels, of which the last one may lack some: zeros. */
 struct source {
   nnk_map m;
   int v, per, units, parts;

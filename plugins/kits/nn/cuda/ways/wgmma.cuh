@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * wgmma.cuh - what only compute capability 9.0 has: products of whole warp groups, whose factors lie in shared memory, and
- * barriers there that count bytes of copies. For code compiled for 9.0a: HAS_WGMMA.
+ * wgmma.cuh - what only compute capability 9.0 has: products of whole warp groups, whose factors lie in shared memory,
+ * and barriers there that count bytes of copies. For code compiled for 9.0a: HAS_WGMMA.
  *
- * Factors lie as rows of 128 bytes, 64 numbers of the depth, of which chunk i of 16 bytes of row r is in place i ^ r % 8. Row 0 of
- * such rows begins at 1024 bytes, but a factor may begin with any of them: the hardware finds the place of a chunk by the bits of
+ * Factors lie as rows of 128 bytes, 64 numbers of the depth, of which chunk i of 16 bytes of row r is in place i ^ r %
+ * 8. Row 0 of such rows begins at 1024 bytes, but a factor may begin with any of them:
+ *    the hardware finds the place of a chunk by the bits of
  * its address. */
 #ifndef NN_CUDA_WGMMA_CUH
 #define NN_CUDA_WGMMA_CUH
@@ -28,7 +29,8 @@ __host__ __device__ inline int channel_of(int i) { return (i & ~31) | (i >> 1 & 
 /* Where chunk `chunk` of a row is, in bytes. */
 __host__ __device__ inline int chunk_at(int row, int chunk) { return row * ROW + (chunk ^ row % ROWS) * 16; }
 
-/* Whether the code of `kernel`, which without warp groups has static shared memory, is made for the current device's. */
+/* Whether the code of `kernel`, which without warp groups has static shared memory,
+ * is made for the current device's. */
 inline bool has_warp_groups(const void *kernel) {
 #ifdef __CUDACC__
   cudaFuncAttributes about = {};

@@ -31,8 +31,8 @@ struct wide_args {
   tiling tiles;
 };
 
-/* K: places of a side; S: stride; N: channels of a block; TALL: warp groups, with tiles one below the other. Weights come in
- * STAGES of so many PLACES, what x has in BUFFERS. */
+/* K: places of a side; S: stride; N: channels of a block; TALL: warp groups, with tiles one below the other. Weights
+ * come in STAGES of so many PLACES, what x has in BUFFERS. */
 template <int K, int S, int N, int TALL, int PLACES, int STAGES, int BUFFERS> struct wide_shape {
   enum {
     ALL = K * K,
@@ -80,7 +80,8 @@ __device__ inline chunk_fetch fetch_of(const wide_args &p, const corner &at, int
   return {inside ? ((at.sample * h + y) * w + x) * c + chunk * 8 : -1, chunk_at(T::row_of(r, q), chunk)};
 }
 
-/* Two pixels of a lane of the multiplying warps: rows 16 warp + g and 8 below are pixels (2 warp, g) and the one beneath. */
+/* Two pixels of a lane of the multiplying warps: rows 16 warp + g and 8 below are pixels
+ * (2 warp, g) and the one beneath. */
 struct lane_pixels {
   int64_t at[2]; /* their numbers of y, from the block's first channel and this lane's on; -1: beyond its border */
 };
@@ -334,8 +335,8 @@ static const wide_choice choices[] = {
 
 static int64_t tiles_of(const nnk_map *y, int tall) { return y->n * up(y->h, HIGH * tall) * up(y->w, HIGH); }
 
-/* Fewer blocks than on three of four multiprocessors leave too many idle: blocks of fewer channels are better. On an H200
- * the border that was measured is 100. */
+/* Fewer blocks than on three of four multiprocessors leave too many idle: blocks of fewer channels are better. On an
+ * H200 the border that was measured is 100. */
 static int few_blocks(int multiprocessors) { return (multiprocessors * 25 + 32) / 33; }
 
 static const wide_choice *choose(const nnk_map *y, int k, int s, int multiprocessors) {
