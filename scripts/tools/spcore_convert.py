@@ -53,6 +53,7 @@ def options():
         help="a module, a layer, or a value of ONNX, whose "
         "result becomes one of `maps`, which are in the order of the network; may be given several times",
     )
+    p.add_argument("--output", metavar="NAME", help="a value of ONNX that is the result, in place of what the file gives out")
     p.add_argument(
         "--check",
         action="store_true",
@@ -78,6 +79,8 @@ def options():
                 else "FILE.py:NAME, MODULE:NAME, FILE.onnx or FILE.pth is wanted"
             )
         )
+    if opt.output and not opt.onnx:
+        p.error(f"{opt.model}: --output names a value of an ONNX file: of PyTorch name the module that gives the result")
     if opt.weights and (opt.tap or opt.check or opt.input):
         p.error(f"{opt.model}: of a file of weights there is no network, so --tap, --check and --input say nothing")
     return opt
@@ -95,7 +98,7 @@ def main():
     if opt.onnx:
         from spconvert.onnx_net import Onnx
 
-        network = Onnx(opt.model, shape)
+        network = Onnx(opt.model, shape, opt.output, opt.tap)
     else:
         from spconvert.torch_net import Torch
 

@@ -18,6 +18,7 @@ torch = torch_or_skip()
 torchvision = torchvision_or_skip()
 sys.path.insert(0, os.path.join(os.environ.get("top_srcdir", "."), "scripts", "tools"))
 import numpy as np  # noqa: E402
+import convert_files  # noqa: E402
 import convert_forms  # noqa: E402
 import convert_onnx  # noqa: E402
 import nn_ops  # noqa: E402
@@ -139,6 +140,13 @@ class Exported(Mixed):
         z = self.up(F.max_pool2d(F.hardswish(self.d(y)), 3, 2, 1))
         u = self.down(self.near(self.t(F.silu(z))))
         return self.fc(torch.flatten(torch.cat([z.mean((2, 3), keepdim=True), u.mean((2, 3), keepdim=True)], 1), 1))
+
+
+def twins():
+    """Two layers with one tensor of weights, in 16 bits."""
+    net = shake(lambda: nn.Sequential(nn.Conv2d(3, 3, 3), nn.ReLU(), nn.Conv2d(3, 3, 3)))
+    net[2].weight = net[0].weight
+    return net.half()
 
 
 def exported():
@@ -354,7 +362,8 @@ def files(r):
     state, half = net.state_dict(), {k: v.half() if v.is_floating_point() else v for k, v in net.state_dict().items()}
     for name, saved, words in (("plain", state, ""), ("in_model", {"epoch": 3, "model": state}, ", those of 'model'"),
                                ("two", {"state_dict": state, "optimizer": {"x": state["0.weight"]}}, ", those of 'state_dict' (not of optimizer)"),
-                               ("half", half, "")):
+                               ("half", half, ""), ("double", {k: v.double() if v.is_floating_point() else v for k, v in state.items()},
+                                                   "\nfloat64 (6 tensors): written as float32, which rounds them")):
         torch.save(saved, name + ".pth")
         said = convert(name + ".pth", "-o", name)
         r.true(f"{name}.pth", said == f"{name}.safetensors: 7 tensors, 129 numbers{words}\n", said)
@@ -362,10 +371,12 @@ def files(r):
         want = {k: v.float() if v.is_floating_point() else v for k, v in (half if name == "half" else state).items()}
         r.true(f"{name}.pth: values", got.keys() == want.keys() and all((got[k] == want[k].numpy()).all() for k in want))
     torch.save(Whole(net), "whole.pth")
+    torch.jit.script(net).save("jit.pt")
     with open("plain.pth", "rb") as f:
         data = f.read()
     for name, content, words in (
             ("whole.pth", None, "it has more than tensors, which is not run here"), ("cut.pth", data[:len(data) // 2], "cut.pth: damaged or cut short"),
+            ("jit.pt", None, 'jit.pt: a scripted module (torch.jit); its weights, in Python: torch.save(torch.jit.load("jit.pt").state_dict(), "weights.pth")'),
             ("none.pth", None, "none.pth: No such file"), ("empty.onnx", b"", "an empty file"), ("damaged.onnx", b"\xff" * 99, "onnx does not understand it"),
             ("lfs.pth", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "a Git LFS pointer, not the file: git lfs pull"),
             ("lfs.onnx", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "git lfs pull"),
@@ -463,6 +474,10 @@ def main():
         said = convert(model("mixed"), "-o", "no", "--check", "--input", "3x40x48")
         r.true("--check finds NaN", "--check: that is more than 1e-4" in said, said)
         Torch.values = values
+        said = convert(model("twins"), "-o", "no", "--check", "--input", "3x16x16")
+        for words in ("twins: float16 (4 tensors): written and computed as float32\n", "1 layers have the weights of another layer, and a copy of "
+                      "their own here, which is trained by itself: 2\n", "of the largest value from PyTorch\n"):
+            r.true("twins", words in said, said)
         program = os.environ["SPCORE"]
         for os.environ["SPCORE"], why in (("/none", "No such file or directory"), (folder, "Permission denied")):
             said = convert(model("mixed"), "-o", "no", "--check", "--input", "3x40x48")
@@ -479,6 +494,7 @@ def main():
         checks_onnx(r)
         by_nodes(r)
         by_operator_sets(r)
+        convert_files.run(r, layers_of, convert)
         refusals(r)
         os.chdir("/")
     r.exit()

@@ -3,12 +3,15 @@
 
 import os
 import sys
+import zipfile
 
 CURES = {
     "lfs": "a Git LFS pointer, not the file: git lfs pull",
     "html": "a web page: the download gave that instead of the file",
     "empty": "an empty file: download it again",
     "zip": "a zip archive: unpack it",
+    "jit": "a scripted module (torch.jit); its weights, in Python: "
+    'torch.save(torch.jit.load("FILE").state_dict(), "weights.pth")',
     "json": "JSON: an error of a server, or an index of other files",
     "safetensors": "a safetensors file: weights are taken as they are, by --weights FILE.safetensors",
     "npy": "a NumPy array",
@@ -18,6 +21,14 @@ CURES = {
     "gzip": "compressed by gzip: gunzip",
     "tflite": "a TensorFlow Lite file: export the network as ONNX",
 }
+
+
+def is_scripted(path):
+    try:
+        with zipfile.ZipFile(path) as z:
+            return any("/code/" in name for name in z.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def kind_of(path):
@@ -31,6 +42,8 @@ def kind_of(path):
     if start.startswith((b"<!doctype", b"<html", b"<?xml", b"<head", b"<body")):
         return "html"
     if head.startswith(b"PK\x03\x04"):
+        if is_scripted(path):
+            return "jit"
         return "pickle" if b"data.pkl" in head or b"/byteorder" in head or b"/version" in head else "zip"
     for magic, kind in (
         (b"\x93NUMPY", "npy"),
@@ -55,6 +68,6 @@ def demand(path, wanted):
     except OSError as why:
         sys.exit(f"{path}: {why.strerror}")
     if kind not in ("", wanted):
-        sys.exit(f"{path}: {CURES[kind]}")
+        sys.exit(f"{path}: {CURES[kind]}".replace("FILE", path) if kind == "jit" else f"{path}: {CURES[kind]}")
     if not kind and wanted == "pickle":
         sys.exit(f"{path}: no file of weights that PyTorch wrote ({os.path.getsize(path)} bytes)")

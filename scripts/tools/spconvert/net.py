@@ -95,6 +95,11 @@ class Net(Forms):
             self.made[key] = make()
         return self.made[key]
 
+    def demand_channels(self, src, n):
+        """Where something was refused before, nobody knows how many there would be."""
+        if not self.problems and self.shapes[src][0] != n:
+            raise Refused(f"of {by(self.shapes[src])} by weights for {n} channels")
+
     # ---- layers ----
 
     def conv(self, name, src, w, b, stride, pads, dilation, groups, out_pad=None):
@@ -102,6 +107,7 @@ class Net(Forms):
         if w.ndim != 4:
             raise Refused(f"in {w.ndim - 2} dimensions")
         turned, pads, wide = out_pad is not None, list(pads), []
+        self.demand_channels(src, w.shape[0] if turned else w.shape[1] * groups)
         if turned and pads[:2] != pads[2:]:
             raise Refused(f"padding that differs between sides: {tuple(pads)}")
         if min(pads) < 0:
@@ -139,6 +145,7 @@ class Net(Forms):
         if mean is None or momentum is None:
             raise Refused("without running statistics, or with the mean over all batches")
         self.check_eps(eps)
+        self.demand_channels(src, len(mean))
         weights = {
             "weight": np.ones_like(mean) if w is None else w,
             "bias": np.zeros_like(mean) if b is None else b,
@@ -173,6 +180,7 @@ class Net(Forms):
         return self.add(name, "gelu", [src], approximate=approximate if approximate == "tanh" else None)
 
     def linear(self, name, src, w, b):
+        self.demand_channels(src, w.shape[1])
         return self.add(
             name, "linear", [src], w.shape[0], {"weight": w, "bias": b}, bias=None if b is not None else False
         )

@@ -5,12 +5,14 @@ import math
 import operator
 import sys
 
+from . import onnx_file
 from .net import Net
 from .onnx_moves import Moves
 from .onnx_numbers import Numbers
 from .onnx_sizes import Sizes
-from .words import Refused, by, is_all, np
+from .words import SHARED, Refused, by, is_all, np, say_kinds
 
+KNOWN = 25  # the last operator set whose pages were read
 POOL = "auto_pad ceil_mode dilations kernel_shape pads strides"
 OLD = "consumed_inputs "  # says nothing of values
 ATTRIBUTES = {  # that are looked at or change nothing here; others have to be 0 or what they are without a word
@@ -78,6 +80,7 @@ FUNCTIONS = [  # layers, and what they do to a number
         lambda x: x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
     ),
 ]
+FLOAT_NAMES = ("FLOAT", "DOUBLE", "FLOAT16")  # of operator set 1
 PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "HardSwish": "hard_swish"}
 MOVES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "SpaceToDepth")
 WORDS = {
@@ -95,28 +98,17 @@ WORDS = {
 class Onnx(Numbers, Moves, Sizes):
     """net: the layers; finish() gives the result's and the taps' names."""
 
-    def __init__(self, path, shape):
-        import onnx
-        from onnx import helper, numpy_helper
-
-        try:  # what a damaged file raises may be of any kind
-            self.model = onnx.load(path)
-        except OSError as why:
-            sys.exit(
-                f"{path}: {why.strerror or why}"
-                + (
-                    "; its weights are in a file of their own, which belongs beside it"
-                    if why.filename and why.filename != path
-                    else ""
-                )
-            )
-        except Exception as why:
-            words = str(why).strip().split("\n")[0]
-            sys.exit(f"{path}: onnx does not understand it ({words}): damaged, cut short, or no ONNX file")
+    def __init__(self, path, shape, output=None, taps=()):
+        """output: the value that is the result, in place of what the file gives out."""
+        self.path = path
+        self.model, kinds, self.others_sets = onnx_file.read(path)
         graph = self.model.graph
-        self.opset = max([o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")], default=1)
-        self.array = numpy_helper.to_array
+        if output:
+            onnx_file.end_with(graph, output, taps)
+        self.opset = onnx_file.set_of(self.model.opset_import) or 1
         self.known = {t.name: self.array(t) for t in graph.initializer}
+        self.known.update({s.values.name: onnx_file.dense(path, s) for s in graph.sparse_initializer})
+        self.say(kinds)
         ins = [i for i in graph.input if i.name not in self.known]
         self.batch, shape = self.shape_of(path, ins[0], shape) if ins else (1, shape or (3, 224, 224))
         self.net, self.name = Net(shape), ins[0].name if ins else ""
@@ -135,7 +127,24 @@ class Onnx(Numbers, Moves, Sizes):
             self.net.refuse("input", "input", f"{', '.join(i.name for i in ins) or 'none'}: one is wanted")
         if not 1 <= self.opset:
             sys.exit(f"{path}: operator set {self.opset}")
-        for node in graph.node:
+        self.made = {o for node in graph.node for o in node.output}
+        self.weighed = set()  # names of weights that a layer has
+        self.take_all(graph.node)
+
+    def array(self, tensor):
+        return onnx_file.array(self.path, tensor)
+
+    def say(self, kinds):
+        """Before what is written."""
+        say_kinds(self.path, kinds)
+        if self.opset > KNOWN:
+            later = f"operator set {self.opset} is later than those that are known here"
+            print(f"{self.path}: {later}: nodes mean what they do in {KNOWN}")
+
+    def take_all(self, nodes):
+        from onnx import helper
+
+        for node in nodes:
             attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
             self.take(node, {k: v.decode(errors="replace") if isinstance(v, bytes) else v for k, v in attrs.items()})
 
@@ -150,6 +159,9 @@ class Onnx(Numbers, Moves, Sizes):
         dims = dims or [0] * 4
         if shape is None:
             shape = [d or e for d, e in zip(dims[1:], (3, 224, 224))]
+            channels = {1, 3, 4}
+            if dims[3] in channels and dims[1] == dims[2] and dims[1] not in {0, *channels}:
+                shape = (0, 0, 0)
         if any(d and d != s for d, s in zip(dims[1:], shape)):
             if dims[3] in (1, 3, 4) and dims[1] not in (1, 3, 4):
                 sys.exit(
@@ -214,16 +226,20 @@ class Onnx(Numbers, Moves, Sizes):
         op, name = node.op_type, self.name_of(node)
         self.names[node.output[0]] = name
         try:
+            if op == "If":
+                self.branch(node, a)
+                return
             if not any(self.is_map(n) for n in node.input):
                 self.constant(node, op, a)
                 return
             if node.domain not in ("", "ai.onnx"):
-                raise Refused(f"of the domain {node.domain}", WORDS.get(op))
+                raise Refused(self.foreign(node), WORDS.get(op))
             if any(n in self.readers for n in node.output[1:] if n) and op not in ("Split", "BatchNormalization"):
                 raise Refused(f"its second result, {node.output[1]}, is read")
             self.check(node, op, a)
             made = self.step(node, op, name, a) if op in STEPS else None
             made = made or self.layer(node, op, name, a)
+            self.mark(node, op, name)
         except Exception as why:  # of any kind: attributes may have any form
             if not isinstance(why, Refused):
                 why = Refused(f"of a form that is not known here ({type(why).__name__}: {str(why)[:80]})")
@@ -233,6 +249,40 @@ class Onnx(Numbers, Moves, Sizes):
             made = [self.skipped(n, first) for n in node.output]
         if made:
             self.at.update({n: m for n, m in zip(node.output, made if isinstance(made, list) else [made]) if n and m})
+
+    def foreign(self, node):
+        """Why a node of another domain is no layer."""
+        if (node.domain, node.op_type) in self.others_sets:
+            theirs = self.others_sets[(node.domain, node.op_type)]
+            return f"a function of operator set {theirs}, and the file's is {self.opset}"
+        if node.domain == "com.microsoft":
+            return (
+                "of the domain com.microsoft, which ONNX Runtime writes when it optimizes: take the file as it was exported"
+            )
+        return f"of the domain {node.domain}"
+
+    def branch(self, node, a):
+        """The nodes of the one graph that a number chooses."""
+        if node.input[0] not in self.known:
+            raise Refused("its condition is computed")
+        graph = a["then_branch" if self.known[node.input[0]].all() else "else_branch"]
+        self.known.update({t.name: self.array(t) for t in graph.initializer})
+        self.made |= {o for n in graph.node for o in n.output}
+        self.take_all(graph.node)
+        for outer, inner in zip(node.output, graph.output):
+            if inner.name in self.known:
+                self.known[outer] = self.known[inner.name]
+            else:
+                self.at[outer] = self.place(inner.name)
+
+    def mark(self, node, op, name):
+        """Says which weights several layers have."""
+        if op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+            return
+        weight = node.input[1]
+        if weight in self.weighed:
+            self.net.remark(SHARED, name)
+        self.weighed.add(weight)
 
     def name_of(self, node):
         weight = next((n for n in node.input if n in self.known and n.endswith(".weight")), None)
@@ -246,10 +296,10 @@ class Onnx(Numbers, Moves, Sizes):
         for n in [
             n
             for n in node.input[1:]
-            if n and op not in ("Add", "Sub", "Mul", "Div", "Sum", "Mean", "Max", "Min", "Concat", "Pow")
+            if n and op not in ("Add", "Sub", "Mul", "Div", "Sum", "Mean", "Max", "Min", "Concat", "Pow", "CastLike")
         ]:
             if n not in self.known:
-                raise Refused(f"{n} is computed")
+                raise Refused(f"{n} is computed" if n in self.made or self.is_map(n) else f"{n} is nowhere in the file")
 
     def given(self, node, i, a, key, since, default=None):
         """What was an attribute before an operator set, and comes in from there on."""
@@ -337,7 +387,7 @@ class Onnx(Numbers, Moves, Sizes):
             return self.reduced(node, op, name, a, given)
         if op == "Pad":
             return self.padded(node, a)
-        if op in ("Identity", "Dropout", "Cast"):
+        if op in ("Identity", "Dropout", "Cast", "CastLike"):
             return self.passed(node, op, a, given)
         if op in ("Resize", "Upsample"):
             return self.resize(node, op, name, a, given)
@@ -381,7 +431,9 @@ class Onnx(Numbers, Moves, Sizes):
         if op in PLAIN:
             return net.add(name, PLAIN[op], [layer])
         if op in ("Softmax", "LogSoftmax"):
-            raise Refused("the loss and the predictions have it: end the network with the scores before it")
+            raise Refused(f"the loss and the predictions have it: --output {node.input[0]} ends the network with the scores before it")
+        if "uantize" in op or "Integer" in op or op.startswith("QLinear"):
+            raise Refused("the network is quantized: take the file as it was exported")
         raise Refused("no layer does this, or not with these attributes")
 
     def weighted(self, op, name, a, given, first, outs):
@@ -495,8 +547,10 @@ class Onnx(Numbers, Moves, Sizes):
         return made, None, (self.batch, *self.net.shapes[made])
 
     def passed(self, node, op, a, given):
-        if op == "Cast" and a.get("to") not in (1, 11, "FLOAT", "DOUBLE"):
+        if op == "Cast" and a.get("to") not in (1, *FLOAT_NAMES):
             raise Refused(f"to the type {a.get('to')}: float32 is possible")
+        if op == "CastLike" and given[1] is not None and given[1].dtype.kind != "f":
+            raise Refused(f"to the type {given[1].dtype}: float32 is possible")
         if op == "Dropout":
             if self.opset < 7 and not a.get("is_test"):
                 raise Refused("in evaluation, too (is_test = 0)")
@@ -609,11 +663,13 @@ class Onnx(Numbers, Moves, Sizes):
 
     def finish(self, taps):
         if len(self.outs) != 1:
-            self.net.refuse("output", "output", f"{', '.join(self.outs) or 'none'}: one is wanted")
+            cure = f": --output {self.outs[0]}" if self.outs else ""
+            self.net.refuse("output", "output", f"{', '.join(self.outs) or 'none'}: one is wanted{cure}")
         made = {}
         for n in self.outs[:1]:
             if not self.is_map(n):
-                self.net.refuse("output", "output", f"{n} is no map")
+                words = "is no map" if n in self.known or n in self.made else "is nowhere in the file"
+                self.net.refuse("output", "output", f"{n} {words}")
                 continue
             try:
                 made[n] = self.src(n)
@@ -632,11 +688,17 @@ class Onnx(Numbers, Moves, Sizes):
         return made.get("".join(self.outs[:1])), order
 
     def given_out(self):
-        """The model with the taps as results, and their names."""
+        """The model with the taps as results, and their names. A momentum of 1 changes no network that is not trained; onnx's
+        reference evaluator takes any other for a training in sets before 14."""
         import onnx
 
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
+        for node in model.graph.node if self.opset < 14 else ():
+            if node.op_type == "BatchNormalization":
+                kept = [a for a in node.attribute if a.name != "momentum"]
+                del node.attribute[:]
+                node.attribute.extend([*kept, onnx.helper.make_attribute("momentum", 1.0)])
         wanted, have = self.outs[:1] + self.tapped, {o.name for o in model.graph.output}
         model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in wanted if n not in have)
         return model, wanted

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """ONNX: numbers that no image changes."""
 
+from . import onnx_file
 from .words import Refused, np
 
 TYPES = {1: np and np.float32, 6: np and np.int32, 7: np and np.int64, 9: np and np.bool_, 11: np and np.float64}
@@ -11,8 +12,13 @@ class Numbers:
 
     def constant(self, node, op, a):
         if op == "Constant":
-            value = next(iter(a.values()), None)
-            self.known[node.output[0]] = self.array(value) if hasattr(value, "dims") else np.asarray(value)
+            key, value = next(iter(a.items()), ("", None))
+            is_floats = key in ("value_float", "value_floats")
+            self.known[node.output[0]] = (
+                onnx_file.dense(self.path, value)
+                if key == "sparse_value"
+                else self.array(value) if hasattr(value, "dims") else np.asarray(value, np.float32 if is_floats else None)
+            )
             return
         if any(n and n not in self.known for n in node.input):
             return  # of what was refused, or has no shape: who reads it complains
@@ -22,6 +28,8 @@ class Numbers:
             made = {
                 "Identity": lambda: v[0],
                 "Cast": lambda: v[0].astype(TYPES[a["to"]]),
+                "CastLike": lambda: v[0].astype(v[1].dtype),
+                "DequantizeLinear": lambda: self.dequantized(v, a),
                 "Floor": lambda: np.floor(v[0]),
                 "Ceil": lambda: np.ceil(v[0]),
                 "Neg": lambda: -v[0],
@@ -51,6 +59,16 @@ class Numbers:
         except (ValueError, IndexError, TypeError) as why:
             raise Refused(str(why)) from None
         self.known[node.output[0]] = np.asarray(made)
+
+    @staticmethod
+    def dequantized(v, a):
+        if a.get("block_size"):
+            raise KeyError("block_size")
+        if v[1].ndim:
+            shape = [-1 if d == a.get("axis", 1) % v[0].ndim else 1 for d in range(v[0].ndim)]
+            v = [v[0], *(x.reshape(shape) for x in v[1:] if x is not None)]
+        zero = v[2].astype(np.float32) if len(v) > 2 and v[2] is not None else 0
+        return (v[0].astype(np.float32) - zero) * v[1].astype(np.float32)
 
     @staticmethod
     def unsqueezed(v, axes):

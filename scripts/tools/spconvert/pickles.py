@@ -62,6 +62,7 @@ def convert(path, out):
     if not found:
         sys.exit(f"{path}: no tensors by name were found in it; a state_dict is wanted")
     kept, left = {}, []
+    double = sum(v.dtype == torch.float64 for v in found.values())
     for name, v in found.items():
         if v.is_sparse or v.is_quantized or v.is_complex():
             left.append(name)
@@ -78,5 +79,7 @@ def convert(path, out):
         + (f", those of '{place}'" if place else "")
         + (f" (not of {', '.join(others)})" if others else "")
     )
+    if double:
+        print(f"float64 ({double} tensor{'s' * (double != 1)}): written as float32, which rounds them")
     if left:
         print(f"left out, since sparse, quantized or complex: {', '.join(left[:3])}{' ...' if len(left) > 3 else ''}")

@@ -8,7 +8,7 @@ from .net import Net
 from .torch_moves import Moves
 from .torch_sums import Sums
 from .trace import BATCH, Trace, load, where
-from .words import Refused, by, is_all, np, two
+from .words import SHARED, Refused, by, is_all, np, two
 
 SAME = ("identity", "contiguous", "clone", "stochasticdepth", "droppath", "detach", "float", "to")  # in evaluation
 PLAIN = {
@@ -76,6 +76,7 @@ class Torch(Moves, Sums):
 
         module = load(torch, spec)
         self.torch, self.net, self.used = torch, Net(shape), set()
+        self.weighed = set()  # weights that a layer has
         try:  # of any kind: for a size there may be no memory, or no number
             x = torch.rand(BATCH, *shape)
         except Exception as why:
@@ -303,6 +304,10 @@ class Torch(Moves, Sums):
         if state and name in self.used:
             raise Refused("used more than once: two layers do not have the same weights")
         self.used.add(name)
+        weight = getattr(m, "_parameters", {}).get("weight")
+        if weight is not None and id(weight) in self.weighed:
+            self.net.remark(SHARED, name)
+        self.weighed.add(id(weight))
         if what in (
             "conv2d",
             "convtranspose2d",

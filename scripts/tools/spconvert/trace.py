@@ -2,6 +2,7 @@
 """A module of PyTorch as a graph of what its forward calls, by torch.fx. Sizes are numbers while it is followed, so a forward may
 compute with them and branch on them, but not on values."""
 
+import collections
 import importlib
 import operator
 import os
@@ -9,7 +10,7 @@ import runpy
 import sys
 import traceback
 
-from .words import Refused, two
+from .words import Refused, say_kinds, two
 
 BATCH = 2  # images while a network is followed: squeeze() leaves that alone, as it does with more
 
@@ -104,7 +105,10 @@ def load(torch, spec):
         )
     if not isinstance(made, torch.nn.Module):
         sys.exit(f"{spec}: neither a torch.nn.Module nor a function that makes one")
-    return unwrapped(torch, made, spec).eval().float()
+    made = unwrapped(torch, made, spec).eval()
+    kinds = [str(v.dtype)[6:] for v in made.state_dict().values() if v.is_floating_point() and v.dtype != torch.float32]
+    say_kinds(spec, collections.Counter(kinds))
+    return made.float()
 
 
 def unwrapped(torch, module, spec):

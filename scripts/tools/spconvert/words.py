@@ -15,6 +15,16 @@ class Refused(Exception):
         self.what = what
 
 
+SHARED = "have the weights of another layer, and a copy of their own here, which is trained by itself"
+
+
+def say_kinds(source, counts):
+    """Of numbers in other types than float32: { type: how many tensors }."""
+    for kind, n in sorted(counts.items()):
+        less = ", which rounds them" if kind == "float64" else ""
+        print(f"{source}: {kind} ({n} tensor{'s' * (n != 1)}): written and computed as float32{less}")
+
+
 def two(v):
     return tuple(v) if isinstance(v, (tuple, list)) else (v, v)
 
