@@ -854,6 +854,40 @@ def tar_long_names(c):
         shard(c, tar(samples(c, names), form), 3)
 
 
+def with_holes(name, size):
+    """A member of `tar -S --format=gnu` that holds one block of bytes, and a hole behind it up to `size`."""
+    info = tarfile.TarInfo(name)
+    info.type, info.size = b"S", 512
+    head = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    head[386:410] = b"00000000000\0" b"00000001000\0"  # the first of the regions that have bytes: from 0, 512 of them
+    head[410:434] = b"%011o\0" % size + b"00000000000\0"  # the end
+    head[483:495] = b"%011o\0" % size
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + b"BM" + bytes(510)
+
+
+@case
+def tar_sparse(c):
+    "what tar --sparse writes, of each of its forms: refused by name, and read where it is packed as it is"
+    whole = tar(samples(c, "ab"))
+    end = whole[:len(whole.rstrip(b"\0")) // 512 * 512 + 512]
+    bitmap = b"BM" + bytes(4094)
+    newest = tarfile.TarInfo("GNUSparseFile.1/c.bmp")
+    newest.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "c.bmp", "GNU.sparse.realsize": "4096"}
+    older = tarfile.TarInfo("c.bmp")
+    older.pax_headers = {"GNU.sparse.size": "4096", "GNU.sparse.numblocks": "2", "GNU.sparse.map": "0,512,4096,0"}
+    forms = {"gnu": end + with_holes("c.bmp", 4096) + bytes(1024),
+             "posix": end + tar([(newest, b"2\n0\n512\n4096\n0\n".ljust(512, b"\0") + bitmap[:512])]),
+             "posix01": end + tar([(older, bitmap[:512])])}
+    for name, data in forms.items():
+        c.write(f"{name}.tar", data)
+        c.run(f"data {name}.tar", 1, says=f"{name}.tar: c.bmp is stored with holes, as sparse files are; pack it again with tar cf, without -S")
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(picture, "BMP")
+    shard(c, tar(samples(c, "ab") + [("c.bmp", picture.getvalue()), ("c.cls", b"0")]), 3)
+
+
 @case
 def tar_old(c):
     "a tar of the oldest form that Python writes"

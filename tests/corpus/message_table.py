@@ -35,7 +35,6 @@ UNREACHED = [
     ("scripts/show_augment.lua", "--hue 0", "another build prints it, without that stage"),
     ("scripts/spcore/network.lua", "is not written, so `spcore export` has nothing to read:", "a stage of others, whose parameters are no JSON"),
     ("plugins/kits/fetch/transfer.c", "name a folder with more room", "needs a disk with more room"),
-    ("plugins/kits/tar/walk.c", "tar's --sparse", "an option of tar; stages/check_tar has such an archive"),
     ("plugins/devices/cuda/lib.c", "", GPU),
     ("core/params/comm.c", "leave --comm out", GPU),
     ("core/plan/border.c", "take --device cpu", GPU),

@@ -99,7 +99,7 @@ static int damaged(walk *w, const char *why) {
  * size says, and could not be read by its place. */
 static int has_holes(const walk *w, const char *name) {
   return w->ctx->host->fail(w->ctx, SP_E_DATA,
-                            "%s: %s is stored with holes, as sparse files are; pack it again without tar's --sparse",
+                            "%s: %s is stored with holes, as sparse files are; pack it again with tar cf, without -S",
                             w->t->name, name);
 }
 
