@@ -4,6 +4,7 @@
 local sp = require "spcore"
 local outputs = require "spcore.outputs"
 local predict = require "spcore.predict"
+local progress = require "spcore.progress"
 local twos = require "spcore.twos"
 local windows = require "spcore.windows"
 
@@ -14,6 +15,8 @@ local spec = {
     choices = { "none", "npy", "png" },
   },
   background = { "0", "label that overlays leave as it is; none: each class is tinted", value = "N|none" },
+  threshold = { -1.0, "with a run whose masks are one output, trained with bce: 1 is what is at least so probable", default = "0.5",
+    min = 0.001, max = 0.999 },
   size = { 0, "pixels of a side that the network sees", default = "as in training", min = 0, max = 65536 },
 }
 windows.options(spec)
@@ -26,6 +29,12 @@ local background = opt.background == "none" and -1 or math.tointeger(tonumber(op
 if not background or background < -1 or background > 255 then
   sp.usage("--background %s: a label from 0 to 255 is wanted, or none", opt.background)
 end
+
+if opt.threshold > 0 and not model.binary then
+  sp.usage "--threshold: goes with a run whose masks are one output, trained with bce; of several the largest says the class"
+end
+local threshold = model.binary and (opt.threshold > 0 and opt.threshold or 0.5) or 0.0
+if model.binary then progress.print("a pixel is 1 where that is at least %g probable, else 0 (--threshold P)", threshold) end
 
 predict.check_folder(opt.out, { "masks", "overlays", "bad.txt", opt.probabilities ~= "none" and "probabilities" or nil })
 local dir <close> = outputs.place(opt, opt.out)
@@ -44,7 +53,7 @@ local read = model.read or {}
 local files = g.image_writer {
   image = data.image, logits = logits, dir = dir.path, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
-  legend = table.concat(names, "\n"), background = background, restore = true, dtype = read.dtype,
+  legend = table.concat(names, "\n"), background = background, threshold = threshold, restore = true, dtype = read.dtype,
   channels = read.channels, range = read.range, nodata = read.nodata, nodata_fill = read.nodata_fill,
 }
 g:results { files.size, files.pixels }

@@ -6,7 +6,8 @@
 --     outputs = { { from = REF, loss = "cross_entropy", shape = { N, ... }, kind = KIND }, ... }, classes = { NAME, ... } or nil }
 --
 -- REF: { stage = NAME, port = PORT or nil where the stage has only one, item = N or nil for a whole list, shape = of what a source
--- gives }. KIND: "mask" has a class for each pixel, "class" one for each image, "labels" several, "numbers" is all else. An output is what the first input of a loss reads; stages are in an order that can be computed.
+-- gives }. KIND: "mask" has a class for each pixel, also in one channel behind bce, "class" one for each image, "labels" several,
+-- "numbers" is all else. An output is what the first input of a loss reads; stages are in an order that can be computed.
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"
@@ -76,10 +77,14 @@ function network.of(g, refs)
   return net
 end
 
+-- One channel behind bce says how probable 1 is, beside 0.
+local function is_binary(loss, shape) return loss == "bce" and #shape == 4 and shape[2] == 1 end
+
 -- What an output is, by the loss that judges it. One that is not known judges classes.
 local function kind_of(loss, shape)
   if loss == "mse" and #shape == 4 and shape[2] == 1 then return "map" end
   if loss == "mse" or #shape ~= 2 and #shape ~= 4 then return "numbers" end
+  if is_binary(loss, shape) then return "mask" end
   if loss == "bce" then return #shape == 2 and "labels" or "numbers" end
   return #shape == 4 and "mask" or "class"
 end
@@ -130,6 +135,10 @@ function network.read(path)
   local whole = type(net) == "table" and type(net.stages) == "table" and type(net.outputs) == "table" and #net.outputs > 0
   for _, s in ipairs(whole and net.stages or {}) do whole = whole and is_stage(s) end
   for _, out in ipairs(whole and net.outputs or {}) do whole = whole and type(out) == "table" and is_ref(out.from) end
+  for _, out in ipairs(whole and net.outputs or {}) do
+    out.binary = type(out.shape) == "table" and is_binary(out.loss, out.shape)
+    if out.binary then out.kind = "mask" end -- older runs say "numbers"
+  end
   if not whole then return nil, ("%s: it describes no network; run the script again"):format(path) end
   return net
 end

@@ -75,8 +75,8 @@ function rebuilt.other(kind, out, run, before)
     if other ~= kind and fits(out, other) then return ("%sspcore run %s --weights %s predicts it"):format(before, script, run) end
   end
   if out.kind ~= "numbers" or #out.shape ~= 4 then return "" end
-  return before .. "of numbers of pixels maps are predicted, N x 1 x H x W behind mse; for a mask of two classes give the network two "
-    .. "outputs and train it with cross_entropy"
+  return before .. "of numbers of pixels maps are predicted, N x 1 x H x W behind mse, and masks of two classes, N x 1 x H x W "
+    .. "behind bce; for more classes train it with cross_entropy"
 end
 
 -- Where the images come from: the source of the run, as parameters of image_requests.
@@ -126,6 +126,7 @@ function rebuilt.find(run, kind, wanted, script)
       range = p.range, nodata = p.nodata, nodata_fill = p.nodata_fill } }
   if shape[2] ~= 3 and not p.grey then model.read.channels = shape[2] end
   if p.dtype and p.dtype ~= "uint8" then model.read.channels = shape[2] end
+  if out.binary then model.binary, model.classes, classes = true, 2, 2 end
   if out.kind == "labels" or out.kind == "numbers" then model.target = out.kind end
   if out.kind == "numbers" then model.numbers = numbers_of(net, p, classes) end
   model.class_names = net.classes and #net.classes == classes and net.classes or nil

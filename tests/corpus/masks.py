@@ -2,13 +2,14 @@
 # needs: onednn images jansson
 # needs no torch
 """What the pixels of masks mean, and what is said before anything is learned from them."""
+import json
 import os
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from kit import case, main
+from kit import Image, case, main
 
 SIDE = 16
 
@@ -219,6 +220,60 @@ def limit(c):
         c.image(f"d/{'ab'[k % 4 == 0]}/{k}.png", 8)
     r = c.json("data d --limit 8 --val-fraction 0.5")
     assert [a + b for a, b in zip(r["counts"]["train"], r["counts"]["val"])] == [6, 2], r
+
+
+BINARY = """
+local sp = require "spcore"
+local opt = sp.args {}
+local g <close> = sp.graph(opt)
+local data = g.reader { path = "d", split = "train", size = 16, batch = 4, val_fraction = 0.25 }
+local e = g.encoder { g.to_float { data.image, scale = true }, layers = { { "conv", 4, kernel = 3, pad = 1 }, { "relu" } } }
+local d = g.decoder { e.features, classes = 1, layers = { { "conv", 1, kernel = 1 } } }
+g:train { g.bce { d.logits, data.mask, ignore_index = 255 }, optimizer = g.adamw { lr = 0.05 } }
+local run <close> = sp.run { graph = g, opt = opt, steps = 30, classes = data.class_names }
+for step, m in g:steps(30) do run:step(step, m) end
+run:finish()
+"""
+
+
+@case
+def one_output_behind_bce(c):
+    "masks of 0 and 1 that a script of one's own trains with bce, in one channel: predicted, by a threshold that is said"
+    for k in range(8):
+        mask = np.zeros((16, 16), np.uint8)
+        mask[k: k + 8, 4:12] = 1
+        c.image(f"d/images/{k}.png", (mask[:, :, None] * 160 + c.picture(16, 16) // 4).astype(np.uint8))
+        c.image(f"d/masks/{k}.png", mask)
+    c.write("d/classes.txt", "ground\nthing\n")
+    c.write("own.lua", BINARY)
+    c.run("run own.lua --out r --quiet")
+
+    def predicted(more, out, says):
+        c.run(f"run predict_seg.lua --weights r --out {out} --probabilities npy d/images/3.png {more}", says=says)
+        p, mask = np.load(c.path(f"{out}/probabilities/3.npy")), np.asarray(Image.open(c.path(f"{out}/masks/3.png")))
+        assert p.shape == (1, 16, 16) and mask.shape == (16, 16), (p.shape, mask.shape)
+        return p[0], mask
+
+    said = "a pixel is 1 where that is at least 0.5 probable, else 0 (--threshold P)"
+    p, mask = predicted("", "a", said)
+    assert (mask == (p >= 0.5)).all() and 0 < mask.sum() < 256, mask
+    truth = np.asarray(Image.open(c.path("d/masks/3.png")))
+    assert (mask == truth).mean() > 0.9, (mask, p)
+    strict = float(np.sort(p[mask == 1])[int(mask.sum()) // 2]) * 0.999
+    p, mask = predicted(f"--threshold {strict:.4f}", "b", f"at least {strict:.4f}".rstrip("0"))
+    assert (mask == (p >= round(strict, 4))).all() and mask.sum() < truth.sum(), mask
+    whole, mask = predicted("--window 8 --stride 4 --flip", "w", said)
+    assert (mask == (whole >= 0.5)).all()
+    got = json.loads(c.read("a/predictions.json"))
+    assert got["classes"] == ["ground", "thing"] and sum(got["images"][0]["pixels"]) == 256 and len(got["images"][0]["pixels"]) == 2, got
+    c.run("run predict_seg.lua --weights r --out q --probabilities png d/images/3.png", says=said)
+    own = np.asarray(Image.open(c.path("q/probabilities/3.png"))).astype(float) / 65535
+    first = np.load(c.path("a/probabilities/3.npy"))[0]
+    assert np.abs(own - np.maximum(first, 1 - first)).max() < 1e-4, "the label's own"
+    c.cures("run predict_seg.lua --weights r --out t d/images/3.png", said, ("--threshold P", "--threshold 0.9"), status=0)
+    c.run("run predict_cls.lua --weights r --out x.csv d/images/3.png", 2, says="spcore run predict_seg.lua --weights r predicts it")
+    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 1 --pictures 0 --quiet --width 2 --levels 1 --train-encoder --out s")
+    c.cures("run predict_seg.lua --weights s --out o d/images/3.png --threshold 0.4", "goes with a run whose masks are one output", ("--threshold", None), status=2)
 
 
 if __name__ == "__main__":

@@ -186,9 +186,12 @@ static int image_writer_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
     return ctx->host->fail(ctx, SP_E_INVALID,
                            "values = \"%s\" needs logits of one channel, and no masks, overlays or probabilities",
                            p->values);
+  if (p->threshold > 0 && (!logits || logits->shape[1] != 1))
+    return ctx->host->fail(ctx, SP_E_INVALID, "threshold = %g goes with logits of one channel", p->threshold);
   plan->out[2].spec[0] = (sp_spec){.dtype = SP_F64, .ndim = 2, .shape = {plan->batch, 3}};
   plan->out[0].spec[0] = (sp_spec){.dtype = SP_I32, .ndim = 2, .shape = {plan->batch, 2}};
-  plan->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 2, .shape = {plan->batch, logits ? logits->shape[1] : 256}};
+  int64_t labels = p->threshold > 0 ? 2 : logits ? logits->shape[1] : 256;
+  plan->out[1].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 2, .shape = {plan->batch, labels}};
   if (image && (rc = make_target(ctx, p->dir, p->images))) return rc;
   if ((mask || logits) && (rc = make_target(ctx, p->dir, p->masks))) return rc;
   if ((rc = make_target(ctx, p->dir, p->probabilities)) || (rc = make_target(ctx, p->dir, p->values))) return rc;
@@ -306,7 +309,7 @@ static const sp_port image_writer_outputs[] = {
      .dtypes = SP_DT(SP_I64),
      .ndim = 2,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "how many pixels of each mask have each label, N x C, without logits N x 256"},
+     .doc = "how many pixels of each mask have each label, N x C, or N x 2 with threshold; without logits N x 256"},
     {.name = "found",
      .dtypes = SP_DT(SP_F64),
      .ndim = 2,
@@ -364,6 +367,12 @@ static const sp_param image_writer_params[] = {
      .doc = "file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in "
             "65535ths; empty: "
             "none"},
+    {.name = "threshold",
+     .type = SP_PARAM_FLOAT,
+     AT(threshold),
+     .max = 1,
+     .doc = "of logits of one channel: the label is 1 where their sigmoid is at least so large, else 0, and "
+            "probabilities are the sigmoid's, 1 x H x W; 0: one channel is the class 0 everywhere"},
     {.name = "values",
      .type = SP_PARAM_STRING,
      AT(values),

@@ -25,7 +25,7 @@ typedef struct iw_params {
   const char *dir, *images, *masks, *overlays, *probabilities, *values, *class_names, *legend;
   sp_structs names; /* iw_name */
   int64_t quality, max_pixels, max_scores, background;
-  double opacity, values_scale, values_std, values_mean;
+  double opacity, values_scale, values_std, values_mean, threshold;
   int32_t restore, orient;
   im_keep_params keep;
 } iw_params;
@@ -33,6 +33,8 @@ typedef struct iw_params {
 /* A picture's probabilities on their way to a file. */
 typedef struct iw_probabilities {
   int classes, w, h, npy;
+  int is_one; /* channel, whose sigmoid says how probable 1 is */
+  float cut;  /* see iw_cut */
   npy_file file;
   char part[IW_PATH_BYTES]; /* its name until it is whole */
   im_buf best;              /* uint16_t [h][w] */
@@ -102,8 +104,11 @@ int iw_is_npy(const char *path);
  * rows: squares look as the overlay does, its mean colour within an outline. This function can't fail. */
 int iw_legend(uint8_t *rgb, int w, const iw_params *p, const iw_worker *of);
 
+/* The score from which on logits of one channel say 1, the threshold as log odds. */
+float iw_cut(const iw_params *p);
+
 /* probabilities.c: begin, all rows of scores, end, which takes what has failed so far. The reason is in probabilities.file.why. */
-int iw_probabilities_begin(iw_worker *w, const char *path, int classes, int width, int height);
+int iw_probabilities_begin(iw_worker *w, const iw_params *p, const char *path, int classes, int width, int height);
 int iw_probabilities_row(iw_worker *w, float *row, int y);
 int iw_probabilities_end(iw_worker *w, const char *path, int rc);
 

@@ -4,6 +4,7 @@
 #include "image_writer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +14,19 @@ static int failed(iw_probabilities *p, int status, const char *why) {
   return status;
 }
 
-int iw_probabilities_begin(iw_worker *w, const char *path, int classes, int width, int height) {
+float iw_cut(const iw_params *p) { return (float)log(p->threshold / (1 - p->threshold)); }
+
+int iw_probabilities_begin(iw_worker *w, const iw_params *params, const char *path, int classes, int width,
+                           int height) {
   iw_probabilities *p = &w->probabilities;
-  *p = (iw_probabilities){
-      .classes = classes, .w = width, .h = height, .npy = iw_is_npy(path), .file = {.fd = -1}, .best = p->best};
+  *p = (iw_probabilities){.classes = classes,
+                          .w = width,
+                          .h = height,
+                          .npy = iw_is_npy(path),
+                          .is_one = params->threshold > 0,
+                          .cut = params->threshold > 0 ? iw_cut(params) : 0,
+                          .file = {.fd = -1},
+                          .best = p->best};
   if (!p->npy && im_reserve(&p->best, (size_t)width * (size_t)height * sizeof(uint16_t))) return SP_OK;
   if (!p->npy) return failed(p, SP_E_NOMEM, "no memory");
   if (snprintf(p->part, sizeof p->part, "%s.part-%ld", path, (long)getpid()) >= (int)sizeof p->part)
@@ -24,11 +34,20 @@ int iw_probabilities_begin(iw_worker *w, const char *path, int classes, int widt
   return npy_open(&p->file, p->part);
 }
 
+/* Log odds of 1 become its probability, or where only the label's own is wanted, that of 0 below the cut. */
+static void sigmoid(const iw_probabilities *p, float *row) {
+  for (int x = 0; x < p->w; x++) {
+    int is_zero = !p->npy && !(row[x] >= p->cut);
+    row[x] = 1.0f / (1.0f + expf(is_zero ? row[x] : -row[x]));
+  }
+}
+
 /* The classes' numbers of a pixel lie a row apart; they become probabilities. */
 int iw_probabilities_row(iw_worker *w, float *row, int y) {
   iw_probabilities *p = &w->probabilities;
   size_t line = (size_t)p->w, plane = line * (size_t)p->h;
-  im_softmax(row, p->classes, p->w);
+  if (p->is_one) sigmoid(p, row);
+  else im_softmax(row, p->classes, p->w);
   if (!p->npy) {
     uint16_t *best = (uint16_t *)p->best.p + (size_t)y * line;
     for (int x = 0; x < p->w; x++) {

@@ -190,6 +190,8 @@ static int take_labels(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
 /* The classes of the largest scores, which are enlarged first: a row at a time, whatever the size of the picture. */
 static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *probabilities, iw_view *v) {
   const sp_spec *s = &b->logits->spec;
+  const iw_params *p = b->self->p;
+  float cut = p->threshold > 0 ? iw_cut(p) : 0;
   im_scores scores = {(const float *)b->logits->data + i * s->shape[1] * s->shape[2] * s->shape[3], (int)s->shape[1],
                       (int)s->shape[3], (int)s->shape[2], s->order == SP_CHANNELS_LAST};
   if (b->scores) scores = *b->scores;
@@ -201,7 +203,9 @@ static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *pro
   v->labels = labels;
   for (int y = 0; y < v->h && !rc; y++, labels += v->w) {
     float *row = im_enlarge_row(&w->enlarger, y);
-    best_of_planes(row, scores.classes, v->w, v->w, labels);
+    if (p->threshold > 0)
+      for (int x = 0; x < v->w; x++) labels[x] = row[x] >= cut;
+    else best_of_planes(row, scores.classes, v->w, v->w, labels);
     if (*probabilities) rc = iw_probabilities_row(w, row, y);
   }
   return rc;
@@ -214,7 +218,7 @@ static int take_both(const iw_batch *b, iw_worker *w, int64_t i, const iw_place 
   if (!*p->probabilities) return take_best(b, w, i, path, v);
   int rc = file_name(w, p, p->probabilities, at, path);
   if (rc) return rc;
-  rc = iw_probabilities_begin(w, path, (int)b->logits->spec.shape[1], v->w, v->h);
+  rc = iw_probabilities_begin(w, p, path, (int)b->logits->spec.shape[1], v->w, v->h);
   if (!rc) rc = take_best(b, w, i, path, v);
   rc = iw_probabilities_end(w, path, rc);
   return *w->probabilities.file.why ? say(w, rc, "%.700s: %s", path, w->probabilities.file.why) : rc;
