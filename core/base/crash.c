@@ -18,7 +18,8 @@
 #include "base/util.h"
 
 static _Thread_local const sp_crash_call *current;
-static _Thread_local sp_crash_call copy; /* of *current: that lies in a frame, which is gone when the thread has ended */
+static _Thread_local sp_crash_call copy; /* of *current: that lies in a frame,
+                                            which is gone when the thread has ended */
 static _Thread_local uintptr_t stack_top; /* about where this thread's stack begins; 0: not known */
 
 void sp_crash_adopt(const sp_crash_call *call) {
@@ -218,7 +219,8 @@ static bool have_thread_key;
 static void on_thread_end(void *arg) {
   (void)arg;
   if (current) current = &copy;
-  end_program(" ended its thread, by pthread_exit() or pthread_cancel(), which would leave the program waiting for ever");
+  end_program(
+      " ended its thread, by pthread_exit() or pthread_cancel(), which would leave the program waiting for ever");
 }
 
 static void make_thread_key(void) { have_thread_key = !pthread_key_create(&thread_key, on_thread_end); }
@@ -275,7 +277,7 @@ void sp_crash_keep(const char *who) {
       continue;
     }
     watched[i] = false;
-    sp_log(SP_LOG_WARN, "%s: handles %s itself, so a crash may end the program without a line that names the stage", who,
-           fatal[i].words);
+    sp_log(SP_LOG_WARN, "%s: handles %s itself, so a crash may end the program without a line that names the stage",
+           who, fatal[i].words);
   }
 }

@@ -30,19 +30,19 @@ void sp_crash_adopt(const sp_crash_call *call);
  * names the innermost of these files on the stack. */
 void sp_crash_file(const char *path, void *so);
 
-/* From now on a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS) on any thread first prints one line
- * that names the call, then ends the program with that signal, core dump included. exit() and quick_exit() inside a call,
- * and whatever ends the main thread, print one line and end the program with status 1. A handler that is there, such as a
- * sanitizer's, is left alone. */
+/* From now on a fatal signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS) on any thread first prints one
+ * line that names the call, then ends the program with that signal, core dump included. exit() and quick_exit() inside
+ * a call, and whatever ends the main thread, print one line and end the program with status 1. A handler that is there,
+ * such as a sanitizer's, is left alone. */
 void sp_crash_watch(void);
 
-/* After code of a plugin ran that may have set signal handlers: where it removed ours they are set again; where it has its
- * own, `who`, its file or stage, is named in a warning, once a signal. */
+/* After code of a plugin ran that may have set signal handlers: where it removed ours they are set again; where it has
+ * its own, `who`, its file or stage, is named in a warning, once a signal. */
 void sp_crash_keep(const char *who);
 
-/* From now on this thread ends by returning from its function, after sp_crash_thread(false). If a plugin ends it in another
- * way (pthread_exit(), pthread_cancel(), thrd_exit()), whoever waits for it would wait for ever, so one line names the call
- * and the program ends with status 1. */
+/* From now on this thread ends by returning from its function, after sp_crash_thread(false). If a plugin ends it in
+ * another way (pthread_exit(), pthread_cancel(), thrd_exit()), whoever waits for it would wait for ever, so one line
+ * names the call and the program ends with status 1. */
 void sp_crash_thread(bool stays);
 
 /* Where this thread handles a crash when its own stack is used up; at least SP_CRASH_STACK bytes, which stay until

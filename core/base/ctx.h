@@ -11,7 +11,8 @@ typedef struct sp_ctx_impl {
   const char *stage;                                     /* the type of stage whose messages have cures; NULL: none */
   const void *(*extension)(sp_ctx *ctx, const char *id); /* NULL: there are none */
   const void *arg;                                       /* for the extensions */
-  const void *call;                                      /* of a stage: the call that it is for; NULL: of another kind */
+  const void *call;                                      /* of a stage: the call that it is for; NULL:
+                                                            of another kind */
 } sp_ctx_impl;
 typedef struct sp_ctx_holder {
   sp_ctx ctx;

@@ -9,9 +9,9 @@
 
 #include <stddef.h>
 
-/* From now on the command line gives STAGE.NAME (a type of stage and its parameter) by this option; all others by --set.
- * param is NULL: only that the command line takes --set. The strings are copied; without memory the cure is printed
- * without its option. [one thread, before graphs] */
+/* From now on the command line gives STAGE.NAME (a type of stage and its parameter) by this option; all others by
+ * --set. param is NULL: only that the command line takes --set. The strings are copied; without memory the cure is
+ * printed without its option. [one thread, before graphs] */
 void sp_cure_option(const char *param, const char *option);
 
 /* Rewrites the cures in `text`, which has room for `size` bytes. stage: the type of the stage that says it. */

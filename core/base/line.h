@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * line.h - the line at the bottom of a terminal, such as a progress bar: it gives way to what is printed, and stands below
- * it again. One a process; from any thread. */
+ * line.h - the line at the bottom of a terminal, such as a progress bar: it gives way to what is printed, and stands
+ * below it again. One a process; from any thread. */
 #ifndef SP_CORE_LINE_H
 #define SP_CORE_LINE_H
 

@@ -19,7 +19,8 @@ bool sp_spec_equal(const sp_spec *a, const sp_spec *b);
 char *sp_spec_str(const sp_spec *s, char *buf, size_t n);
 /* Element strides of a dense tensor, in logical dimension order, for any `order`; zeros if it is not ok. */
 void sp_spec_strides(const sp_spec *s, int64_t stride[SP_MAX_DIMS]);
-/* One sample of a batch: the spec without its first dimension, which must be the outermost one; ndim -1 where it is not. */
+/* One sample of a batch: the spec without its first dimension, which must be the outermost one;
+ * ndim -1 where it is not. */
 sp_spec sp_spec_sample(const sp_spec *s);
 /* Copies between two tensors of one logical shape and dtype and any orders. */
 void sp_spec_copy(const sp_spec *ds, void *dst, const sp_spec *ss, const void *src);

@@ -29,7 +29,8 @@ bool sp_value_set_str(sp_value *v, const char *s);
 sp_value *sp_value_push(sp_value *table);                             /* a new NIL item; NULL when out of memory */
 sp_value *sp_value_put(sp_value *table, const char *key);             /* a new or present field */
 const sp_value *sp_value_get(const sp_value *table, const char *key); /* NULL: not there */
-/* The number that `text` begins with: INT where it is a whole one that fits, else NUM. What comes behind it; NULL: none. */
+/* The number that `text` begins with: INT where it is a whole one that fits, else NUM. What comes behind it;
+ * NULL: none. */
 const char *sp_value_number(sp_value *v, const char *text);
 const char *sp_vtype_name(sp_vtype t); /* "number" ... */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * constants.c - what prepare() makes of weights that are not trained: all of it, of the weights that are there, left alone
- * by other calls. */
+ * constants.c - what prepare() makes of weights that are not trained: all of it, of the weights that are there, left
+ * alone by other calls. */
 #include "check/constants.h"
 
 #include <string.h>

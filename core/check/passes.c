@@ -25,7 +25,8 @@ int passes_forward(rig *r, int64_t n, int poison, sp_err *err) {
   return rig_run(r, &(rig_call){.n = n, .poison = other(poison), .want_din = true}, err);
 }
 
-/* How the data of two runs over differently poisoned memory differs: 0 not; 1 where both are still poison; 2 otherwise. */
+/* How the data of two runs over differently poisoned memory differs: 0 not; 1 where both are still poison;
+ * 2 otherwise. */
 static int difference(const rig_list *list, char *words, size_t n) {
   for (uint32_t i = 0; i < list->n; i++)
     for (size_t b = 0; b < list->t[i].bytes; b++) {

@@ -11,7 +11,8 @@
 
 /* The instance has memory. False: forward() cannot go on, and what follows has nothing to stand on. */
 bool passes_check_forward(report *rep, rig *r);
-/* The last batch of an epoch. After passes_check_forward(), which leaves the whole batch's results in rig.out's copies. */
+/* The last batch of an epoch. After passes_check_forward(), which leaves the whole batch's results in rig.out's
+ * copies. */
 void passes_check_short_batch(report *rep, rig *r);
 void passes_check_backward(report *rep, rig *r);
 

@@ -104,8 +104,8 @@ int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const
   return rc;
 }
 
-/* In an mmap of its own: pages that nobody may touch, then those of the block, which ends where they end, and others that
- * nobody may touch. What is written far from the block crashes in the callback that does it. */
+/* In an mmap of its own: pages that nobody may touch, then those of the block, which ends where they end, and others
+ * that nobody may touch. What is written far from the block crashes in the callback that does it. */
 typedef struct extent {
   size_t block, pages, outside; /* bytes */
 } extent;
@@ -230,8 +230,8 @@ int rig_plan_as(rig *r, const rig *other, sp_err *err) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Other bytes for each tensor and each place, `at` bytes from its data: what is copied from one guard into another is seen.
- * No byte of poison, no zero, and no part of a float's NaN, which arithmetic would change. */
+/* Other bytes for each tensor and each place, `at` bytes from its data: what is copied from one guard into another is
+ * seen. No byte of poison, no zero, and no part of a float's NaN, which arithmetic would change. */
 static unsigned char guard_byte(const rig_tensor *t, ptrdiff_t at) {
   uint32_t h = (uint32_t)at * 0x9E3779B1u;
   h = (h ^ h >> 15) * 0x85EBCA77u;

@@ -50,8 +50,8 @@ typedef struct rig {
 int rig_open(rig *r, const sp_stage_host *host, const sp_stage_type *type, const sp_plugin_file *file,
              const sp_value *set, sp_solo *solo, sp_err *err);
 void rig_close(rig *r);
-/* Looks for inputs that the stage accepts, and with shards for some of which it makes factors; where there are none it has no
- * plan, but n_factors is 0. err has the words of the first refusal. */
+/* Looks for inputs that the stage accepts, and with shards for some of which it makes factors; where there are none it
+ * has no plan, but n_factors is 0. err has the words of the first refusal. */
 int rig_plan(rig *r, sp_err *err);
 /* Once more, with what is in `in_specs` and the fields that plan() is offered. */
 int rig_replan(rig *r, sp_err *err);

@@ -9,8 +9,8 @@
 
 typedef void (*slices_fn)(void *arg, bool good, const char *what, const char *words);
 
-/* All are open; `whole` is planned, and its gradients, which give `slice`, are exchanged for others. Tells of up to three
- * rules; ends where one is broken. Not SP_OK: it could not be tried, for err's reason. */
+/* All are open; `whole` is planned, and its gradients, which give `slice`, are exchanged for others. Tells of up to
+ * three rules; ends where one is broken. Not SP_OK: it could not be tried, for err's reason. */
 int slices_check(rig *whole, rig *rank, slices_fn told, void *arg, sp_err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * updates.c - steps of an optimizer in one call, and the same ones in several, each of which has some of the gradients. */
+ * updates.c - steps of an optimizer in one call, and the same ones in several,
+ * each of which has some of the gradients. */
 #include "check/updates.h"
 
 #include <math.h>

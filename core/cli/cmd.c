@@ -66,8 +66,8 @@ int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) {
   return SP_EXIT_USAGE;
 }
 
-/* What getopt_long did not like: `what` is its result, '?', or ':' where an argument is missing. Names the option and, where
- * one is near, the right one. */
+/* What getopt_long did not like: `what` is its result, '?', or ':' where an argument is missing. Names the option and,
+ * where one is near, the right one. */
 static int bad_option(const sp_cmd *cmd, int what, char *const *argv) {
   const char *arg = argv[optind - 1], *names[OPTIONS_MAX + 1];
   if (what == ':') return sp_cmd_usage(cmd, "%s wants a value", arg);
@@ -111,7 +111,8 @@ static size_t letters(const char *s, size_t n) {
   return count;
 }
 
-/* Where what follows a break stands: below the last column of a line, which two blanks or more precede, in its first half. */
+/* Where what follows a break stands: below the last column of a line, which two blanks or more precede,
+ * in its first half. */
 static size_t indent_of(const char *line, size_t n, size_t columns) {
   size_t indent = 0;
   for (size_t i = 2; i < n && i <= columns / 2; i++)

@@ -23,8 +23,8 @@ typedef struct sp_cmd {
   const sp_cmd_option *options; /* NULL: none but --help, which every command has */
   bool options_first;           /* the first word that is no option ends them */
   const char *help;             /* what help says below the options, every line ended by a newline; NULL: nothing */
-  /* argv[0] is the command's name, so that getopt_long takes argc, argv as they are (optind is 1, opterr 0). Returns the
-   * exit code. */
+  /* argv[0] is the command's name, so that getopt_long takes argc, argv as they are (optind is 1, opterr 0). Returns
+   * the exit code. */
   int (*main)(int argc, char **argv);
   int (*put_more)(sp_sb *text); /* appends to help; NULL: nothing. 0, or an exit code */
 } sp_cmd;
@@ -32,15 +32,15 @@ typedef struct sp_cmd {
 extern const sp_cmd sp_cmd_bench, sp_cmd_check, sp_cmd_completion, sp_cmd_data, sp_cmd_devices, sp_cmd_diff,
     sp_cmd_export, sp_cmd_inspect, sp_cmd_report, sp_cmd_run, sp_cmd_schedule, sp_cmd_strategies, sp_cmd_timeline;
 
-/* The key of the next option, whose value is in optarg; then optind is behind it. 0: there is none any more, or *code is an exit
- * code, of --help or of a command line that makes no sense; else it stays as it is. */
+/* The key of the next option, whose value is in optarg; then optind is behind it. 0: there is none any more, or *code
+ * is an exit code, of --help or of a command line that makes no sense; else it stays as it is. */
 int sp_cmd_next(const sp_cmd *cmd, int argc, char **argv, int *code);
 /* Prints "spcore CMD: WORDS (see spcore CMD --help)"; returns SP_EXIT_USAGE. */
 int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) SP_PRINTF(2, 3);
 /* Prints "spcore: " and err's words; returns SP_EXIT_FAILED. */
 int sp_cmd_failed(const sp_err *err);
-/* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule`: as sp_lua has it. Returns
- * the exit code. */
+/* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule`: as sp_lua has it.
+ * Returns the exit code. */
 struct sp_env;
 struct sp_env_opts;
 /* In this env, which is freed at the end; argv are the script's words. */
@@ -54,7 +54,8 @@ typedef struct sp_cmd_script {
 } sp_cmd_script;
 /* argv[0] is the script. By all ranks of a job, of which this process is one or starts all. */
 int sp_cmd_run_script(sp_cmd_script *s, int argc, char **argv);
-/* What stands behind --ranks, and behind --comm-timeout, which all ranks find in their environment; -1, or the exit code. */
+/* What stands behind --ranks, and behind --comm-timeout, which all ranks find in their environment; -1,
+ * or the exit code. */
 #define SP_CMD_RANKS(key, words) {"ranks", "N", key, words}
 #define SP_CMD_TIMEOUT(key, words) {"comm-timeout", "S", key, words}
 #define SP_CMD_PLUGIN(key) {"plugin", "FILE.so", key, "load this plugin first; may be repeated"}

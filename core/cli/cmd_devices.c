@@ -78,7 +78,8 @@ static void list_device(sp_env *env, const char *name, bool json, bool *any, sp_
 #undef BETWEEN
 }
 
-/* cpu and cuda, whether there or not, then what else plugins bring. sim, mock and simmock are for tests and left out. */
+/* cpu and cuda, whether there or not, then what else plugins bring. sim,
+ * mock and simmock are for tests and left out. */
 static void list_devices(sp_env *env, bool json, sp_sb *out) {
   bool any = false;
   if (json) sp_sb_put(out, "[");

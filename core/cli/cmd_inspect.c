@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cmd_inspect.c - spcore inspect: what stages there are, and everything about one. Of a known network, --model, which a script
- * knows, scripts/spcore/commands/inspect.lua tells. */
+ * cmd_inspect.c - spcore inspect: what stages there are, and everything about one. Of a known network, --model, which a
+ * script knows, scripts/spcore/commands/inspect.lua tells. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cmd_lua.c - the commands that are written in Lua: spcore NAME runs scripts/spcore/commands/NAME.lua, whose are all the
- * words behind it, --help too. */
+ * cmd_lua.c - the commands that are written in Lua: spcore NAME runs scripts/spcore/commands/NAME.lua, whose are all
+ * the words behind it, --help too. */
 #include "cli/cmd.h"
 #include "host/env.h"
 

@@ -12,9 +12,9 @@
 #include "lua/signals.h"
 #include "ranks/launch.h"
 
-/* Seconds for a script to end when another rank has failed; a launcher has more patience. And for its wait for a GPU: what abort()
- * can end has ended within one, but NCCL's kernels that read windows of a rank that is gone do not end, and to end a process
- * with such a kernel takes the driver more than a second. */
+/* Seconds for a script to end when another rank has failed; a launcher has more patience. And for its wait for a GPU:
+ * what abort() can end has ended within one, but NCCL's kernels that read windows of a rank that is gone do not end,
+ * and to end a process with such a kernel takes the driver more than a second. */
 #define GRACE 3
 #define STUCK 1
 

@@ -148,7 +148,7 @@ int sp_inspect_shown(const sp_inspect *in, sp_inspect_stage **list, size_t *n, s
   return err->status;
 }
 
-/* ---- all ---------------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -192,7 +192,7 @@ int sp_inspect_list(sp_sb *sb, const sp_inspect *in, sp_err *err) {
   return SP_OK;
 }
 
-/* ---- one stage ---------------------------------------------------------------------------------------------------- */
+/* ---- one stage --------------------------------------------------------------------------------------------------- */
 
 typedef struct words {
   sp_sb *sb;

@@ -111,8 +111,7 @@ static const char head[] =
     "---@class spcore.weights\n"
     "---@field [1] string the file, or the folder of a run\n"
     "---@field prefix? string only what begins with it is looked at, and named by what comes behind (default: as the "
-    "names are, else "
-    "what wrappers put before them)\n"
+    "names are, else what wrappers put before them)\n"
     "---@field ignore? string|string[] patterns of names, behind the prefix, that are left out\n"
     "---@field names? table<string, string> the file's names: [\"features.0.0\"] = \"conv_stem\"\n\n";
 

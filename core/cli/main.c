@@ -97,7 +97,8 @@ static int help_on(int n, char **words) {
   return cmd ? start(cmd, 2, asked) : no_command(words[0]);
 }
 
-/* With standard output closed, the next file to be opened would get its number, and every print would go into that file. */
+/* With standard output closed, the next file to be opened would get its number,
+ * and every print would go into that file. */
 static void open_standard_files(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     while (fcntl(fd, F_GETFD) < 0) {

@@ -60,8 +60,7 @@ static int mark_backward(sp_graph *g, sp_err *err) {
     n->flow.backward = !loss && leads[n->index] && n->flow.needs_grad;
     if (n->flow.backward && !n->inst->type->backward)
       st = sp_fail(err, SP_E_UNSUPPORTED,
-                   "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = "
-                   "true there",
+                   "stage '%s' passes no gradient, but what is before it is to be trained: set frozen = true there",
                    n->name);
     if (!st && n->params.trained && !n->flow.backward)
       st = sp_fail(err, SP_E_INVALID, "stage '%s' has weights to train but leads to no loss: set frozen = true on it",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * cache.c - what a frozen stage gives for each sample, kept.
  *
- * Before the first step a program of its own runs the stage, and all that is before it, over all samples of a source in their
- * order, with the batch of the training; the rows go to a table by their places in the list of samples. In the programs of
- * training and evaluations the stage is then not called but read from that table, and what only it needed is not in them. So
- * there is one program a loop, each step costs the same, and the bits are those of the call: the stage depends on nothing but
- * the sample. What this asks of the graph is checked here, before anything runs. */
+ * Before the first step a program of its own runs the stage, and all that is before it, over all samples of a source in
+ * their order, with the batch of the training; the rows go to a table by their places in the list of samples. In the
+ * programs of training and evaluations the stage is then not called but read from that table, and what only it needed
+ * is not in them. So there is one program a loop, each step costs the same, and the bits are those of the call: the
+ * stage depends on nothing but the sample. What this asks of the graph is checked here, before anything runs. */
 #include "graph/model.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * complete.c - the whole graph is planned: all stages again, producers first, then what training, shards and caches add. */
+ * complete.c - the whole graph is planned: all stages again, producers first, then what training,
+ * shards and caches add. */
 #include "graph/model.h"
 
 #include <stdlib.h>
@@ -37,7 +38,8 @@ static int default_strategy(sp_graph *g, sp_err *err) {
   return st;
 }
 
-/* Wires may have come after a stage was planned: all stages again, producers first, then once more as training needs them. */
+/* Wires may have come after a stage was planned: all stages again, producers first,
+ * then once more as training needs them. */
 int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
   int st;
   if (g->planned) return SP_OK;

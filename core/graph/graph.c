@@ -66,8 +66,8 @@ static int settle(sp_graph *g, sp_err *err) {
   if (o->precision != SP_PRECISION_FP32 && !strcmp(g->stages, "cpu"))
     return sp_fail(err, SP_E_INVALID, "precision: device '%s' computes in fp32 only", g->device);
   if (why && o->capture > SP_CAPTURE_OFF)
-    return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto", sp_capture_words[o->capture],
-                   g->device, why);
+    return sp_fail(err, SP_E_INVALID, "capture %s on device '%s': %s; take capture off or auto",
+                   sp_capture_words[o->capture], g->device, why);
   g->capture_asked = o->capture;
   if (o->capture == SP_CAPTURE_AUTO) o->capture = why || !sees_calls(g) ? SP_CAPTURE_OFF : SP_CAPTURE_LANE;
   g->precision = (sp_precision){.size = sizeof g->precision, .precision = o->precision};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * graph.h - stages wired by ports: what a script describes. engine.h makes it run. Everything is called on one thread. */
+ * graph.h - stages wired by ports: what a script describes. engine.h makes it run.
+ * Everything is called on one thread. */
 #ifndef SP_CORE_GRAPH_H
 #define SP_CORE_GRAPH_H
 
@@ -104,8 +105,8 @@ int sp_node_item(const sp_node *node, const sp_attr *attr, uint64_t i, char *to,
 size_t sp_graph_n_nodes(const sp_graph *g);
 sp_node *sp_graph_node(const sp_graph *g, size_t i);
 sp_node *sp_graph_find(const sp_graph *g, const char *name); /* NULL: none */
-/* After sp_graph_train: the node has trained weights, or statistics that training changes, or depends on one that has, or is
- * the optimizer. The others (sources aside) are the frozen part. */
+/* After sp_graph_train: the node has trained weights, or statistics that training changes, or depends on one that has,
+ * or is the optimizer. The others (sources aside) are the frozen part. */
 bool sp_graph_in_trained_part(sp_graph *g, const sp_node *node);
 bool sp_node_is_source(const sp_node *node);
 bool sp_node_is_shards(const sp_node *node); /* the graph added it itself, for the shards of a step */
@@ -154,8 +155,8 @@ typedef struct sp_lane_props {
 /* A lane of a strategy. Every stage but the sources and the optimizer must be in exactly one; the optimizer, where not
  * listed, goes to the lane of the last trained stage, and from that lane, listed or not, plain SGD may go to the one in
  * which ranks add gradients up. A source not listed has a lane of its own, `prefetch` steps ahead.
- * A backward that no lane lists goes to its forward's lane; a copy up to the device to the lane of who reads it first, or,
- * of batches, to one of its own, a copy down from it to the stage's. */
+ * A backward that no lane lists goes to its forward's lane; a copy up to the device to the lane of who reads it first,
+ * or, of batches, to one of its own, a copy down from it to the stage's. */
 typedef struct sp_lane_desc {
   sp_lane_props props;
   sp_node *const *nodes;

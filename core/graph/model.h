@@ -23,8 +23,8 @@ typedef struct sp_table {
   bool filled; /* with what the weights that are there now make */
 } sp_table;
 
-/* Instead of being called, a stage is read from a table: by a stage that the core calls in its place, whose outputs are the
- * node's and whose weights the rows. */
+/* Instead of being called, a stage is read from a table: by a stage that the core calls in its place, whose outputs are
+ * the node's and whose weights the rows. */
 typedef struct sp_cache {
   sp_inst *get, *put;
   bool *kept; /* [flat output tensor] somebody reads it */
@@ -177,7 +177,8 @@ int sp_graph_reduce(sp_graph *g, sp_err *err);
 int sp_graph_plan_stages(sp_graph *g, sp_err *err); /* all of them, and the optimizer */
 int sp_graph_complete(sp_graph *g, sp_err *err);    /* and a strategy, where none was given */
 
-/* strategy.c: lanes that are checked against the graph, of which it changes nothing else than what follows from its wires */
+/* strategy.c: lanes that are checked against the graph, of which it changes nothing else than what follows from its
+ * wires */
 int sp_strategy_new(sp_strategy **out, sp_graph *g, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 void sp_strategy_free(sp_strategy *strategy);
 
@@ -185,8 +186,8 @@ void sp_strategy_free(sp_strategy *strategy);
 int sp_cache_new(sp_node *node, sp_err *err); /* as opts.cache says; the node has its instance */
 void sp_cache_free(sp_node *node);
 int sp_graph_plan_caches(sp_graph *g, sp_err *err); /* behind the plans of all stages */
-/* As a result, or by a stage that runs; filling: by any stage, so that a source meets then what it cannot read, and has the
- * same samples in its place as without a cache. */
+/* As a result, or by a stage that runs; filling: by any stage, so that a source meets then what it cannot read, and has
+ * the same samples in its place as without a cache. */
 bool sp_ref_is_read(const sp_graph *g, sp_ref r, bool filling);
 sp_spec sp_table_spec(const sp_node *node, size_t flat, const sp_node *source); /* of the rows */
 uint64_t sp_cache_bytes(const sp_node *node, const sp_node *source);

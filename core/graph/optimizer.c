@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * optimizer.c - the plans of the optimizer and of the stages that add shards: what they see are the trained weights, on this
- * rank and on all. */
+ * optimizer.c - the plans of the optimizer and of the stages that add shards: what they see are the trained weights, on
+ * this rank and on all. */
 #include "graph/model.h"
 
 #include <stdio.h>
@@ -43,9 +43,10 @@ static int slice_optimizer(sp_graph *g, sp_err *err) {
   return SP_OK;
 }
 
-/* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used once
- * and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand: it
- * saves a buffer as large as the weights, and a pass over it. Where steps have shards, those are weights of apply(). The outcome of this choice depends on the graph alone. */
+/* The optimizer sees the gradients of all trained weights, in order of construction. Plain SGD on weights that are used
+ * once and not summed over steps is left to the stages themselves, where those can do it while the gradient is at hand:
+ * it saves a buffer as large as the weights, and a pass over it. Where steps have shards, those are weights of apply().
+ * The outcome of this choice depends on the graph alone. */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
   sp_node *opt = g->train.optimizer;
   int st;

@@ -27,8 +27,8 @@ typedef struct sp_option {
   const char *const *choices; /* ended by NULL */
   const char *value;          /* what help calls the value; NULL: N, or the choices */
   const char *otherwise;      /* what help says in place of the default */
-  const char *groups;         /* of a graph: a script that lacks one of these has no use for it (spcore/options.lua); of a
-                                 stage: only "source" or "requests" take it, "": all */
+  const char *groups;         /* of a graph: a script that lacks one of these has no use for it (spcore/options.lua); of
+                                 a stage: only "source" or "requests" take it, "": all */
   const char *resume;         /* "free": may differ when a run goes on; "session": nor is it kept; NULL: neither */
   const char *help;           /* one line */
   const char *more;           /* what the man page says instead of it; *word* is bold, _word_ italic. NULL: the same */

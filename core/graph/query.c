@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * query.c - what may be asked of a graph and its stages. All other files of this folder may call this one, which calls none of
- * them. */
+ * query.c - what may be asked of a graph and its stages. All other files of this folder may call this one, which calls
+ * none of them. */
 #include "device/cpu.h"
 #include "graph/model.h"
 

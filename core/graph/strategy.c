@@ -56,9 +56,9 @@ static int check_lane(const sp_graph *g, const sp_lane_desc *d, size_t i, const 
   return SP_OK;
 }
 
-/* Weights that one trained stage updates at step s are read at step s + 1; two delays among trained stages would make the
- * gradients of one step meet weights of another. And wherever a run is evaluated, saved or stopped, all that training has
- * changed must be of one step, in every strategy. */
+/* Weights that one trained stage updates at step s are read at step s + 1; two delays among trained stages would make
+ * the gradients of one step meet weights of another. And wherever a run is evaluated, saved or stopped, all that
+ * training has changed must be of one step, in every strategy. */
 static int check_trained(const sp_lane_desc *lanes, size_t n, sp_err *err) {
   const sp_node *first = NULL;
   const sp_lane_props *at = NULL;

@@ -65,8 +65,8 @@ static int add_shard_stage(sp_graph *g, const char *stage, const char *name, boo
   return st;
 }
 
-/* What keeps statistics before a shard's pass, counts behind its loss, and adds up behind gradients. The first of them brings
- * the file with all. */
+/* What keeps statistics before a shard's pass, counts behind its loss, and adds up behind gradients. The first of them
+ * brings the file with all. */
 static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   sp_node *loss = o->losses[0].node;
   bool part = own_shards(g) < g->opts.shards;

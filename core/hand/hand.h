@@ -85,7 +85,8 @@ int sp_htensor_map(sp_htensor *tensor, int mode, const char *who, const char *wh
 int sp_htensor_grad(sp_htensor *tensor, const char *where, sp_htensor **grad, sp_err *err);
 
 /* ---- stages ---- */
-/* `params` a TABLE or NULL; `weights` likewise, as sp_load_params has it. Sources are refused; so is what the device has no such stage for. */
+/* `params` a TABLE or NULL; `weights` likewise, as sp_load_params has it. Sources are refused;
+ * so is what the device has no such stage for. */
 int sp_hstage_new(sp_hand *hand, const char *stage, const char *name, const sp_value *params, bool frozen,
                   const sp_value *weights, sp_hstage **out, sp_err *err);
 void sp_hstage_drop(sp_hstage *stage); /* lives with its hand */

@@ -66,8 +66,8 @@ static bool read_tree(const char *dir, char *srcdir, size_t n) {
   return found;
 }
 
-/* The build tree that this program was built in, if it is run from there: its own folder or the one above, where a .libs
- * in between (libtool's real programs) does not count. */
+/* The build tree that this program was built in, if it is run from there: its own folder or the one above, where a
+ * .libs in between (libtool's real programs) does not count. */
 static bool find_tree(char *builddir, char *srcdir, size_t n) {
   ssize_t len = readlink("/proc/self/exe", builddir, n - 1);
   if (len <= 0) return false;
@@ -79,8 +79,8 @@ static bool find_tree(char *builddir, char *srcdir, size_t n) {
   return up(builddir) && read_tree(builddir, srcdir, n);
 }
 
-/* A folder of the installation, as it lies beside the program: what was installed with DESTDIR, or moved, is not where it was
- * configured for. The folder as configured where there is no such one. */
+/* A folder of the installation, as it lies beside the program: what was installed with DESTDIR, or moved, is not where
+ * it was configured for. The folder as configured where there is no such one. */
 static char *installed(const char *folder) {
   static const char bin[] = SP_BINDIR;
   char program[PATH_MAX];

@@ -19,8 +19,8 @@ typedef enum sp_call_kind {
 typedef struct sp_io_parts {
   bool training;
   uint32_t n_in, n_out;
-  /* Those of inputs, outputs, gradients of outputs and gradients of inputs, in one row; of the last ones data is NULL where no
-   * gradient is wanted. */
+  /* Those of inputs, outputs, gradients of outputs and gradients of inputs, in one row; of the last ones data is NULL
+   * where no gradient is wanted. */
   const sp_list *lists;
   const uint8_t *const *din_acc;
   uint32_t n_weights, n_factors;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * lookup.c - stages, devices, formats and communicators by name: which file a name says, and words where there is none. */
+ * lookup.c - stages, devices, formats and communicators by name: which file a name says,
+ * and words where there is none. */
 #include "host/registry.h"
 
 #include <limits.h>
@@ -153,8 +154,8 @@ void sp_registry_load_stage(sp_registry *reg, const char *name) {
   names_free(&files);
 }
 
-/* Why a stage or a format of ours may be unknown here: configure found no library for it. CUDA alone takes no name away:
- * its stages are twins of others. */
+/* Why a stage or a format of ours may be unknown here: configure found no library for it. CUDA alone takes no name
+ * away: its stages are twins of others. */
 #define BUILT_WITHOUT \
   (sizeof SP_LEFT_OUT > 1 && strcmp(SP_LEFT_OUT, "cuda") != 0 ? " (built without " SP_LEFT_OUT ")" : "")
 

@@ -5,8 +5,8 @@
 
 #include "base/err.h"
 
-/* Threads are started on first need, up to the largest team asked for, and shared by all lanes: several run() calls may be
- * under way at once, each with its own items; a caller always works on its own items, so it never waits for a free
+/* Threads are started on first need, up to the largest team asked for, and shared by all lanes: several run() calls may
+ * be under way at once, each with its own items; a caller always works on its own items, so it never waits for a free
  * helper. */
 typedef struct sp_team sp_team;
 

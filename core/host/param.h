@@ -19,7 +19,8 @@ typedef struct sp_params {
  * elements are named "layers[3].kernel". */
 int sp_params_fill(sp_params *p, const sp_param *table, size_t size, const sp_value *v, sp_err *err);
 void sp_params_free(sp_params *p);
-/* Has a LIST's element one FIRST parameter alone? Then { "a", "b" } is written for { { "a" }, { "b" } }, and "a" for { "a" }. */
+/* Has a LIST's element one FIRST parameter alone? Then { "a", "b" } is written for { { "a" }, { "b" } },
+ * and "a" for { "a" }. */
 bool sp_params_bare(const sp_param *list);
 
 /* Checks a plugin's table itself: types, offsets within size, defaults in range, duplicate names. */

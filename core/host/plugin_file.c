@@ -207,8 +207,7 @@ static int check_abi(const char *path, const sp_plugin *p, sp_err *err) {
   bool fits = major == SP_ABI_MAJOR && (SP_ABI_MAJOR ? minor <= SP_ABI_MINOR : minor == SP_ABI_MINOR);
   if (!fits)
     return sp_fail(err, SP_E_ABI,
-                   "%s was built for spcore ABI %u.%u, this is %d.%d: rebuild it against this version's "
-                   "headers",
+                   "%s was built for spcore ABI %u.%u, this is %d.%d: rebuild it against this version's headers",
                    path, major, minor, SP_ABI_MAJOR, SP_ABI_MINOR);
   if (p->size < sizeof *p)
     return sp_fail(err, SP_E_ABI, "%s: the plugin's size is %u, not %zu: `size` is to be sizeof(sp_plugin)", path,

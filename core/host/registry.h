@@ -27,7 +27,8 @@ int sp_registry_stage(sp_registry *reg, const char *name, const char *device, co
 /* Opens what NAME says for every device there is, as if it was asked for each. What does not load is passed over, since
  * sp_registry_stage says why. */
 void sp_registry_load_stage(sp_registry *reg, const char *name);
-/* A device by name; built-in ones are added by sp_registry_add_device. NULL result with SP_E_NOTFOUND: no such plugin. */
+/* A device by name; built-in ones are added by sp_registry_add_device. NULL result with SP_E_NOTFOUND:
+ * no such plugin. */
 int sp_registry_device(sp_registry *reg, const char *name, const sp_device_type **type, sp_err *err);
 /* The same by the name of one device: "cuda" is the first of its type, "cuda:1" the second. Whether there are so many,
  * the type says. */

@@ -14,8 +14,8 @@
 #include "host/registry.h"
 #include "source/queue.h"
 
-/* Timing of one call, given to the observer when it is over, and before it that of each thread that filled its samples, where
- * it is a source's. [the thread that ran the call] */
+/* Timing of one call, given to the observer when it is over, and before it that of each thread that filled its samples,
+ * where it is a source's. [the thread that ran the call] */
 typedef struct sp_span {
   const char *instance, *what; /* "decoder", "backward"; lent */
   uint64_t step;
@@ -49,11 +49,11 @@ typedef struct sp_inst {
   int busy;         /* atomic: calls in flight, -1 for one that admits no other; asserts rule 5 */
 } sp_inst;
 
-/* The door also checks what comes out of a stage: a status that is none, a failure without words, words without a failure.
- * A call that overlaps another one where that is not allowed gives SP_E_STATE and does not reach the stage. */
+/* The door also checks what comes out of a stage: a status that is none, a failure without words, words without a
+ * failure. A call that overlaps another one where that is not allowed gives SP_E_STATE and does not reach the stage. */
 
-/* Fills the parameters and creates. precision: what spcore.precision/1 gives, which lives as long; NULL: what the host's
- * extensions have. The message begins with "stage 'NAME' (FILE.so): ". */
+/* Fills the parameters and creates. precision: what spcore.precision/1 gives, which lives as long; NULL: what the
+ * host's extensions have. The message begins with "stage 'NAME' (FILE.so): ". */
 int sp_inst_new(sp_inst **inst, const sp_stage_host *host, const char *name, const sp_stage_type *type,
                 const sp_plugin_file *file, const sp_value *params, const sp_precision *precision, sp_err *err);
 void sp_inst_free(sp_inst *inst);
@@ -63,8 +63,8 @@ uint32_t sp_ports_count(const sp_port *ports); /* NULL: none */
 /* The words for a STATUS port that holds `status`. */
 void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out);
 
-/* The caller sets training, batch, frozen, n_in, n_out, in, and cap and spec of out. Inputs are checked against the ports
- * before the call; output specs, weights and sizes after it. */
+/* The caller sets training, batch, frozen, n_in, n_out, in, and cap and spec of out. Inputs are checked against the
+ * ports before the call; output specs, weights and sizes after it. */
 int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err);
 /* The i-th text of an attribute that is a list, as the stage's own function gives it. */
 int sp_inst_item(sp_inst *inst, const sp_attr *attr, uint64_t i, char *to, size_t size, sp_err *err);

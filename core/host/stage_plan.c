@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * stage_plan.c - what plan() is given, and whether what it says can be: ports and specs, weights, parts, factors, bytes. */
+ * stage_plan.c - what plan() is given, and whether what it says can be: ports and specs, weights, parts,
+ * factors, bytes. */
 #include "host/stage_impl.h"
 
 #include <stdio.h>

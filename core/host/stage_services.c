@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * stage_services.c - what a stage may ask of its context: worker threads, the queue of requests, the precision of products. */
+ * stage_services.c - what a stage may ask of its context: worker threads, the queue of requests,
+ * the precision of products. */
 #include "host/stage_impl.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * trace.h - keeps what ran when and writes it as Chrome trace JSON (chrome://tracing, Perfetto) and as a table.
  *
- * A program is told once: its tasks, with the lanes and tracks that they belong to, the waits between them and who uses which
- * edge. While it runs a trace keeps slices alone. What follows from the two, arrows and counters, is found when the file is
- * written, so that it costs a run nothing. */
+ * A program is told once: its tasks, with the lanes and tracks that they belong to, the waits between them and who uses
+ * which edge. While it runs a trace keeps slices alone. What follows from the two, arrows and counters, is found when
+ * the file is written, so that it costs a run nothing. */
 #ifndef SP_CORE_TRACE_H
 #define SP_CORE_TRACE_H
 
@@ -76,8 +76,8 @@ typedef struct sp_trace_window {
 static inline bool sp_trace_wants(const sp_trace_window *w, uint64_t step) { return step - w->first < w->n; }
 
 /* Of the loops' steps `steps` are kept, 0: all of them, and of all that at most `max` slices; what is more is counted.
- * Whether `path` can be written is tried at once, so that a mistake in it shows before the run; NULL: no file, for a summary
- * alone. The file appears when it is whole. [main] */
+ * Whether `path` can be written is tried at once, so that a mistake in it shows before the run; NULL: no file, for a
+ * summary alone. The file appears when it is whole. [main] */
 int sp_trace_new(sp_trace **trace, const char *path, uint64_t steps, size_t max, sp_err *err);
 void sp_trace_free(sp_trace *trace);
 
@@ -85,8 +85,8 @@ void sp_trace_free(sp_trace *trace);
 int sp_trace_add(sp_trace *trace, sp_trace_program *p, uint16_t *id, sp_err *err);
 void sp_trace_program_free(sp_trace_program *p);
 
-/* A loop of n steps (0: without end) begins at `first`. Of the first loop that is no evaluation the `warm` steps that it begins
- * with are left out, where it has more than are kept. [main, nothing is running] */
+/* A loop of n steps (0: without end) begins at `first`. Of the first loop that is no evaluation the `warm` steps that
+ * it begins with are left out, where it has more than are kept. [main, nothing is running] */
 void sp_trace_begin(sp_trace *trace, uint16_t program, bool evaluation, uint64_t first, uint64_t n, uint64_t warm,
                     sp_trace_window *window);
 
@@ -122,8 +122,8 @@ int sp_trace_over(sp_trace *trace, const sp_trace_window *window, uint64_t step,
 int sp_trace_write(sp_trace *trace, sp_err *err);
 bool sp_trace_begun(const sp_trace *trace); /* a loop of steps, or an evaluation, was traced */
 
-/* Per stage and call: calls, median, total, share; per lane: how much of the time from first to last call it was busy; which
- * steps. Out of memory sets out->broken. [main, nothing is running] */
+/* Per stage and call: calls, median, total, share; per lane: how much of the time from first to last call it was busy;
+ * which steps. Out of memory sets out->broken. [main, nothing is running] */
 void sp_trace_summary(sp_trace *trace, sp_sb *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * trace_file.c - a trace as a file: slices, and what is found of them now: arrows for the waits between lanes, counters. */
+ * trace_file.c - a trace as a file: slices, and what is found of them now:
+ * arrows for the waits between lanes, counters. */
 #include "host/trace_impl.h"
 
 #include <errno.h>

@@ -45,8 +45,8 @@ static _Noreturn void become(const child *c) {
 
 /* ---- its parent -------------------------------------------------------------------------------------------------- */
 
-/* What this process was started with, NULL where nobody tells: what it has set for itself since then is none of the child's
- * business. One block: the pointers, behind them the text. */
+/* What this process was started with, NULL where nobody tells: what it has set for itself since then is none of the
+ * child's business. One block: the pointers, behind them the text. */
 static char **first_environment(void) {
   enum { MOST = 1 << 20 };
   int fd = open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
@@ -100,8 +100,9 @@ static int start(child *c, int *status, bool *interrupted) {
   return code;
 }
 
-/* run{ program, word, ..., out = path, err = path } -> "exit", code | "signal", number | nil, why | nil, nil: this process
- * got a signal, and the program was ended. It reads nothing, and has the environment that this process began with. */
+/* run{ program, word, ..., out = path, err = path } -> "exit", code | "signal", number | nil, why | nil, nil: this
+ * process got a signal, and the program was ended. It reads nothing,
+ * and has the environment that this process began with. */
 int sp_lua_child(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);

@@ -13,8 +13,8 @@
 #include "lua/hand.h"
 #include "lua/signals.h"
 
-/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule =, rank =,
- * local_rank =, ranks = } */
+/* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule =,
+ * rank =, local_rank =, ranks = } */
 static int core_env(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
   lua_createtable(L, 0, 12);
@@ -75,7 +75,8 @@ static int core_set_debug(lua_State *L) {
   return 0;
 }
 
-/* only_prints(): what follows is of no use without a reader, so that it ends as other programs do where that goes away */
+/* only_prints(): what follows is of no use without a reader, so that it ends as other programs do where that goes
+ * away */
 static int core_only_prints(lua_State *L) {
   (void)L;
   signal(SIGPIPE, SIG_DFL);
@@ -274,8 +275,8 @@ static int core_broadcast(lua_State *L) {
 
 #define GATHER_MOST (64 << 20) /* bytes of the longest */
 
-/* gather(text) -> a list of the texts of all ranks, on all of them; nil: one is longer than 64 MiB. Each is as long as the longest
- * on its way. */
+/* gather(text) -> a list of the texts of all ranks, on all of them; nil: one is longer than 64 MiB. Each is as long as
+ * the longest on its way. */
 static int core_gather(lua_State *L) {
   sp_ranks *ranks = sp_lua_of(L)->env->ranks;
   const sp_rank_opts *o = sp_ranks_opts(ranks);

@@ -27,8 +27,9 @@ sp_lua_graph *sp_lua_check_graph(lua_State *L, int idx) {
   return lg;
 }
 
-/* The trace is written when the graph is closed: only then is nothing in flight for certain. Where nothing ran, an older file
- * stays. A failure there is no error of the script, which goes on to save what it has, but one of the program in the end. */
+/* The trace is written when the graph is closed: only then is nothing in flight for certain. Where nothing ran, an
+ * older file stays. A failure there is no error of the script, which goes on to save what it has,
+ * but one of the program in the end. */
 static void end_trace(lua_State *L, sp_lua_graph *lg) {
   sp_err err;
   if (!lg->trace) return; /* close() and the collector both come here */
@@ -47,7 +48,8 @@ static uint32_t asks(void *arg) {
   return (uint32_t)sp_lua_caught() | lg->asks << 8;
 }
 
-/* graph{ device =, precision =, trace = file or "", trace_steps =, timing =, and all that has a row in graph/option.c } */
+/* graph{ device =, precision =, trace = file or "", trace_steps =, timing =,
+ * and all that has a row in graph/option.c } */
 int sp_lua_graph_new(lua_State *L) {
   sp_err err;
   sp_graph_opts o = {
@@ -77,8 +79,8 @@ int sp_lua_graph_new(lua_State *L) {
   return 1;
 }
 
-/* g:outside() -> the first stage that need not give the graph anything, so that what it does is outside of it; nil: there is
- * none */
+/* g:outside() -> the first stage that need not give the graph anything, so that what it does is outside of it; nil:
+ * there is none */
 static int graph_outside(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   for (size_t i = 0; i < sp_graph_n_nodes(lg->g); i++) {
@@ -113,7 +115,8 @@ static int graph_plugins(lua_State *L) {
   return 1;
 }
 
-/* g:options() -> { device =, precision =, capture =, model =, detail = of the device, memory = bytes of it } as they are in effect */
+/* g:options() -> { device =, precision =, capture =, model =, detail = of the device,
+ * memory = bytes of it } as they are in effect */
 static int graph_options(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_graph_opts o = sp_engine_options(lg->e);
@@ -149,8 +152,8 @@ static int graph_close(lua_State *L) {
     sp_engine_stop(lg->e, &err);
     lg->L = NULL;
   }
-  /* Behind an error what closes before it, a run, has saved what it has. The communicator's end may wait for the other ranks, as
-   * NCCL's ncclCommDestroy does, which wait for what this one will never do. */
+  /* Behind an error what closes before it, a run, has saved what it has. The communicator's end may wait for the other
+   * ranks, as NCCL's ncclCommDestroy does, which wait for what this one will never do. */
   if (sp_engine_is_shared(lg->e)) sp_lua_tell_ranks(sp_lua_of(L));
   sp_engine_free(lg->e);
   lg->e = NULL;
@@ -207,8 +210,8 @@ static int graph_plan(lua_State *L) {
   return 0;
 }
 
-/* g:has_param(stage, name, on_cpu): whether what g:add takes for that stage has that parameter; false also where there is
- * no such stage, which g:add says */
+/* g:has_param(stage, name, on_cpu): whether what g:add takes for that stage has that parameter; false also where there
+ * is no such stage, which g:add says */
 static int graph_has_param(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *stage = luaL_checkstring(L, 2), *name = luaL_checkstring(L, 3);
@@ -279,7 +282,8 @@ static int graph_train(lua_State *L) {
   return 0;
 }
 
-/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1, extra =, replicas = }, ... }) */
+/* g:lanes(strategy_name, { { name =, stages = { node | { node, part, ... }, ... }, delay =, priority = -1 | 0 | 1,
+ * extra =, replicas = }, ... }) */
 static int graph_lanes(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *name = luaL_checkstring(L, 2);

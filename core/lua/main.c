@@ -44,8 +44,8 @@ static void set_path(lua_State *L, const char *field, const char *first) {
   lua_pop(L, 2);
 }
 
-/* os.exit([code [, close]]). Without `close` lanes may be at work: exit() would have libraries free what stages use, so that
- * they crash on the way out. */
+/* os.exit([code [, close]]). Without `close` lanes may be at work: exit() would have libraries free what stages use, so
+ * that they crash on the way out. */
 static int os_exit(lua_State *L) {
   int code = EXIT_SUCCESS;
   if (!lua_isboolean(L, 1)) code = (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
@@ -58,8 +58,8 @@ static int os_exit(lua_State *L) {
   _exit(code);
 }
 
-/* loadfile and dofile note the files that they are asked for, in the registry's SP_LUA_FILES: a run depends on them as on the
- * script. Tail calls, so that what a file returns, yields or fails with is as without this. */
+/* loadfile and dofile note the files that they are asked for, in the registry's SP_LUA_FILES: a run depends on them as
+ * on the script. Tail calls, so that what a file returns, yields or fails with is as without this. */
 static const char note_files[] =
     "local files, load, run = ...\n"
     "function loadfile(path, ...) if path then files[path] = true end return load(path, ...) end\n"
@@ -132,8 +132,10 @@ void sp_lua_free(sp_lua *lua) {
 /* What to type instead. */
 static void not_found(const sp_lua *lua, const char *script) {
   if (access(lua->env->script_dir, F_OK) != 0) {
-    sp_log(SP_LOG_ERROR, "script '%s' not found: the installation is not whole, as there is no %s, where shipped scripts are, nor "
-           "such a folder beside the program; make install writes it", script, lua->env->script_dir);
+    sp_log(SP_LOG_ERROR,
+           "script '%s' not found: the installation is not whole, as there is no %s, where shipped scripts are, nor "
+           "such a folder beside the program; make install writes it",
+           script, lua->env->script_dir);
     return;
   }
   char *near = sp_script_near(lua->env, script);
@@ -213,9 +215,9 @@ static void say_why(sp_ranks *r, const char *msg) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
 }
 
-/* An error has ended the script. If it is this rank's own, the others hear of it, and it may turn out that a rank which died
- * has brought it about; if another rank has failed before, that is why, whatever the error says, and in the same words
- * everywhere: without a line of this script. */
+/* An error has ended the script. If it is this rank's own, the others hear of it, and it may turn out that a rank which
+ * died has brought it about; if another rank has failed before, that is why, whatever the error says, and in the same
+ * words everywhere: without a line of this script. */
 static void say_error(sp_lua *lua, const char *msg) {
   sp_err err;
   bool same = !lua->told && sp_ranks_failed(lua->env->ranks, &err) && strstr(msg, err.msg);
@@ -225,7 +227,8 @@ static void say_error(sp_lua *lua, const char *msg) {
   if (!same) say_why(lua->env->ranks, msg);
 }
 
-/* Why the script ends: the first error, or an exit that is none of success. Who closes a graph tells the other ranks. */
+/* Why the script ends: the first error, or an exit that is none of success.
+ * Who closes a graph tells the other ranks. */
 static int on_error(lua_State *L) {
   sp_lua *lua = sp_lua_of(L);
   int n = sp_lua_on_error(L);

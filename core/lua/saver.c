@@ -55,8 +55,8 @@ static int push_outcome(lua_State *L, const saver *s) {
   return 2;
 }
 
-/* s:start(file, ...): writes it; what was written to the files is made safe before. Once. Of a rank whose business files
- * are not it is written at once. */
+/* s:start(file, ...): writes it; what was written to the files is made safe before. Once. Of a rank whose business
+ * files are not it is written at once. */
 static int saver_start(lua_State *L) {
   saver *s = check(L);
   int n = lua_gettop(L) - 1;
@@ -87,7 +87,8 @@ static int saver_poll(lua_State *L) {
   return push_outcome(L, s);
 }
 
-/* Other ranks may come to wait for this one, and be told what it is at; what is in flight still says where it is, too. */
+/* Other ranks may come to wait for this one, and be told what it is at;
+ * what is in flight still says where it is, too. */
 static void say_busy(const saver *s, sp_ranks *ranks) {
   const char *name = strrchr(s->path, '/');
   char text[64];
@@ -126,8 +127,8 @@ static void push_metatable(lua_State *L) {
   lua_setfield(L, -2, "__index");
 }
 
-/* g:snapshot(path, key, value, averages) -> the weights, statistics and moments as they are, with one entry of metadata;
- * averages: with them in the place of the weights */
+/* g:snapshot(path, key, value, averages) -> the weights, statistics and moments as they are, with one entry of
+ * metadata; averages: with them in the place of the weights */
 int sp_lua_snapshot(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   const char *path = luaL_checkstring(L, 2);

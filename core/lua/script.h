@@ -6,8 +6,8 @@
 #include "host/env.h"
 
 bool sp_script_is_path(const char *script); /* "/a", "./a" or "../a": no name of a shipped one */
-/* As given, then, but for such a path, in script_dir and its examples/; each also with ".lua". The caller frees it; NULL:
- * nowhere. */
+/* As given, then, but for such a path, in script_dir and its examples/; each also with ".lua". The caller frees it;
+ * NULL: nowhere. */
 char *sp_script_find(const sp_env *env, const char *script);
 /* The shipped script whose name is nearest to the last part of `script`, with ".lua"; the caller frees it, or NULL. */
 char *sp_script_near(const sp_env *env, const char *script);

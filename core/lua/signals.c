@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * signals.c - SIGINT, SIGTERM and SIGHUP: a flag that loops ask for, and a hook for a script that never does. The same hook
- * ends the script of a rank when another one has failed. */
+ * signals.c - SIGINT, SIGTERM and SIGHUP: a flag that loops ask for, and a hook for a script that never does. The same
+ * hook ends the script of a rank when another one has failed. */
 #include "lua/signals.h"
 
 #include <lualib.h>
@@ -12,8 +12,8 @@
 
 #include "lua/state.h"
 
-/* What a script may take from a signal to its next step, or until it asks: so many instructions, about a second's; or, since one
- * that waits in calls takes few of them, so many seconds. */
+/* What a script may take from a signal to its next step, or until it asks: so many instructions, about a second's; or,
+ * since one that waits in calls takes few of them, so many seconds. */
 #define GRACE 100000000
 #define PATIENCE 3
 #define LOOK 10000 /* instructions between two looks whether that is over */
@@ -29,7 +29,8 @@ static pthread_t script_thread;
 
 static void on_late(lua_State *L, lua_Debug *ar);
 
-/* From now on a script has its time once more. Of a coroutine seconds do not count, since the alarm does not know which one runs. */
+/* From now on a script has its time once more. Of a coroutine seconds do not count,
+ * since the alarm does not know which one runs. */
 static void be_patient(lua_State *L) {
   late = looks = 0;
   lua_sethook(L, on_late, LUA_MASKCOUNT, LOOK);
@@ -89,8 +90,8 @@ static void on_write(int sig) { (void)sig; }
 void sp_lua_catch_signals(void) {
   struct sigaction sa;
   memset(&sa, 0, sizeof sa);
-  /* Who reads standard output may go away: that is said at the end, and ends no training. A file that may grow no further is
-   * an error of the write. Not SIG_IGN, which programs that the script starts would have too. */
+  /* Who reads standard output may go away: that is said at the end, and ends no training. A file that may grow no
+   * further is an error of the write. Not SIG_IGN, which programs that the script starts would have too. */
   sa.sa_handler = on_write;
   sa.sa_flags = SA_RESTART;
   sigaction(SIGPIPE, &sa, NULL);

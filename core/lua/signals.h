@@ -5,8 +5,8 @@
 
 #include <lua.h>
 
-/* From the first SIGINT or SIGTERM on interrupted() gives its number, and loops end at the next step. A script that goes
- * on for long without either is ended by an error. The second signal ends the program at once. */
+/* From the first SIGINT or SIGTERM on interrupted() gives its number, and loops end at the next step. A script that
+ * goes on for long without either is ended by an error. The second signal ends the program at once. */
 void sp_lua_catch_signals(void);
 int sp_lua_interrupted(void);
 /* A call is over that may have taken as long: what is behind it has its time before that error. */

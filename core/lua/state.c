@@ -78,7 +78,8 @@ static const char *without_require(lua_State *L, const char *msg) {
   if (!at || (strcmp(at + sizeof what - 1, "sp')") != 0 && strcmp(at + sizeof what - 1, "spcore')") != 0)) return msg;
   const char *name = at[sizeof what + 1] == '\'' ? "sp" : "spcore";
   lua_pushlstring(L, msg, (size_t)(at - msg));
-  return lua_pushfstring(L, "%s'%s' is not there: put local %s = require \"spcore\" in front", lua_tostring(L, -1), name, name);
+  return lua_pushfstring(L, "%s'%s' is not there: put local %s = require \"spcore\" in front", lua_tostring(L, -1),
+                         name, name);
 }
 
 /* A message that names no line (assert's, or one from within a library function) gets that of the script. The traceback

@@ -37,8 +37,8 @@ void sp_lua_where(lua_State *L); /* pushes "train.lua:12: ", or "" */
 /* Unwinds to sp_lua_run, which returns `code`. Does not return. */
 int sp_lua_exit(lua_State *L, int code);
 bool sp_lua_is_exit(lua_State *L, int idx); /* the error value there is sp_lua_exit's */
-/* The other ranks hear why the script of this one ends, if it does so without success and by itself. From then on nothing
- * that needs them comes to its end. */
+/* The other ranks hear why the script of this one ends, if it does so without success and by itself. From then on
+ * nothing that needs them comes to its end. */
 void sp_lua_tell_ranks(sp_lua *lua);
 int sp_lua_on_error(lua_State *L); /* message handler: makes a string of any error value but that one */
 
@@ -55,8 +55,8 @@ bool sp_lua_opt_bool(lua_State *L, int idx, const char *key, bool def);
 /* Which of `words`, ended by NULL; -1, for a default of -1 alone: nothing is said. */
 int sp_lua_opt_choice(lua_State *L, int idx, const char *key, const char *const *words, int def);
 
-/* options.c: all fields of the table at `idx` that have a row (graph/option.h), checked and kept in the struct `to`. Strings
- * live as long as the table. */
+/* options.c: all fields of the table at `idx` that have a row (graph/option.h), checked and kept in the struct `to`.
+ * Strings live as long as the table. */
 struct sp_option;
 void sp_lua_read_rows(lua_State *L, int idx, const struct sp_option *rows, void *to);
 int sp_lua_rows(lua_State *L); /* rows("graph" | "lane" | "stage") -> a list of the rows */

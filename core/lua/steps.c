@@ -156,8 +156,8 @@ static void take_asked(sp_lua_graph *lg, const sp_result *r) {
   lg->told = r->asked >> 8;
 }
 
-/* g:ask(bits) -> the bits that any rank had asked when the last step was given out. Of a job of several ranks: all see the
- * same. 16 bits */
+/* g:ask(bits) -> the bits that any rank had asked when the last step was given out. Of a job of several ranks: all see
+ * the same. 16 bits */
 static int steps_ask(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   lg->asks = (uint32_t)(luaL_checkinteger(L, 2) & 0xffff);
@@ -204,12 +204,12 @@ static void push_pace(lua_State *L, const sp_pace *p) {
 }
 
 /* What a step may have or not: those that scripts ask for give nil. */
-static const char *const may_be[] = {"eval",   "evals", "lr",   "slowest_rank", "slowest_ms", "comm_share", "n",    "epoch",
-                                     "counts", "loss",  "top1", "topk",         "counted",    "iou",        "time", "step",
-                                     "accuracy"};
+static const char *const may_be[] = {"eval",    "evals", "lr",     "slowest_rank", "slowest_ms", "comm_share",
+                                     "n",       "epoch", "counts", "loss",         "top1",       "topk",
+                                     "counted", "iou",   "time",   "step",         "accuracy"};
 
-/* A name that is spelt wrong is an error, as one of an option is; one that is like no other may be of a metric that this graph
- * has not. */
+/* A name that is spelt wrong is an error, as one of an option is; one that is like no other may be of a metric that
+ * this graph has not. */
 static int no_metric(lua_State *L) {
   const char *names[128], *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : NULL;
   size_t n = 0;
@@ -432,7 +432,8 @@ static void push_total(lua_State *L, const total *t) {
   lua_setfield(L, -2, t->name);
 }
 
-/* g:evaluate(source, tell) -> metrics | nil, "interrupted". tell: a function of batches that are done and all of them. */
+/* g:evaluate(source, tell) -> metrics | nil, "interrupted". tell:
+ * a function of batches that are done and all of them. */
 static int steps_evaluate(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_node *source = sp_lua_check_node(L, 2, lg);

@@ -64,8 +64,8 @@ static int sys_create(lua_State *L) {
   return 1;
 }
 
-/* lock(file) -> true | nil, message. Until the file is closed, however the process ends. The lock is the open file's, not
- * the process's: closing another handle of the same file leaves it. */
+/* lock(file) -> true | nil, message. Until the file is closed, however the process ends. The lock is the open file's,
+ * not the process's: closing another handle of the same file leaves it. */
 static int sys_lock(lua_State *L) {
   luaL_Stream *s = luaL_checkudata(L, 1, LUA_FILEHANDLE);
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

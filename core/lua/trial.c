@@ -12,7 +12,8 @@ static size_t check_index(lua_State *L) {
   return (size_t)i - 1;
 }
 
-/* nil, why, "device" where nothing may be expected of the device any more, "memory" where there is too little, else "other" */
+/* nil, why, "device" where nothing may be expected of the device any more, "memory" where there is too little,
+ * else "other" */
 static int failed(lua_State *L, const sp_err *err) {
   lua_pushnil(L);
   lua_pushstring(L, err->msg);
@@ -111,8 +112,8 @@ static void push_lane(lua_State *L, const sp_trial_forecast *f, size_t i) {
   lua_setfield(L, -2, "share");
 }
 
-/* g:trial_predict(i) -> { seconds =, host =, lanes = { { name =, source =, busy =, work =, share = { number | false, ... } },
- * ... } }, seconds of a step each | nil, why, kind */
+/* g:trial_predict(i) -> { seconds =, host =, lanes = { { name =, source =, busy =, work =, share = { number | false,
+ * ... } }, ... } }, seconds of a step each | nil, why, kind */
 static int trial_predict(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_trial_forecast f;

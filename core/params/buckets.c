@@ -74,7 +74,8 @@ static int fill_buckets(sp_store *store, sp_reduce *x, sp_err *err) {
   return status;
 }
 
-/* Where parts lie if a piece has so many bytes; the end of all. What lies in several pieces begins at a unit, as they do. */
+/* Where parts lie if a piece has so many bytes; the end of all. What lies in several pieces begins at a unit,
+ * as they do. */
 static size_t lay(const sp_bucket *b, size_t each, size_t unit) {
   size_t end = 0;
   for (size_t i = 0; i < b->n; i++) {
@@ -102,7 +103,8 @@ static bool has_weight(const sp_store *store, const sp_bucket *b, size_t i) {
   return i >= b->n_gradients || store->sliced;
 }
 
-/* Makes room for the bucket: memory of gradients that was elsewhere is freed, and what a file gave comes to the host. */
+/* Makes room for the bucket: memory of gradients that was elsewhere is freed,
+ * and what a file gave comes to the host. */
 static int lift(sp_store *store, sp_bucket *b, sp_err *err) {
   const void *data;
   int status = SP_OK;
@@ -160,7 +162,8 @@ static char *cut(char **rest, size_t bytes) {
   return here;
 }
 
-/* All buckets lie in one block: a communicator's memory may come in pieces of 2 MiB, and a window of all ranks takes long. */
+/* All buckets lie in one block: a communicator's memory may come in pieces of 2 MiB,
+ * and a window of all ranks takes long. */
 static int make_buckets(sp_store *store, sp_reduce *x, sp_err *err) {
   int status = SP_OK;
   for (size_t i = 0; i < x->n && !status; i++) status = measure(store, x, &x->buckets[i], err);

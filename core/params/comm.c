@@ -24,8 +24,8 @@ static void end_waits(void *arg) {
   x->type->abort(x->comm);
 }
 
-/* The words are those of the job where it has failed, since then this is only what came of it: of a rank that is lost the
- * communicator may know first. */
+/* The words are those of the job where it has failed, since then this is only what came of it: of a rank that is lost
+ * the communicator may know first. */
 int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err) {
   sp_err why;
   if (sp_ranks_await_failure(x->ranks, VERDICT, &why)) *err = why;

@@ -18,7 +18,8 @@ static char *weights_file(const char *path, sp_err *err) {
   bool is_folder = !stat(path, &sb) && S_ISDIR(sb.st_mode);
   if (is_folder) sp_sb_put(&s, "/weights.safetensors");
   if (is_folder && !s.broken && stat(sp_sb_str(&s), &sb)) {
-    sp_fail(err, SP_E_NOTFOUND, "%s: a folder without weights.safetensors, so it is that of no run that has ended; name the file", path);
+    sp_fail(err, SP_E_NOTFOUND,
+            "%s: a folder without weights.safetensors, so it is that of no run that has ended; name the file", path);
     sp_sb_free(&s);
     return NULL;
   }
@@ -141,8 +142,8 @@ static void look_for_nan(weight_file *f, const char *name, const sp_spec *spec, 
   }
 }
 
-/* Filters of RGB, row-major, for `channels` channels, so that what they answer to equal channels stays about the same: their
- * sum for one; else repeated, times 3 / channels. */
+/* Filters of RGB, row-major, for `channels` channels, so that what they answer to equal channels stays about the same:
+ * their sum for one; else repeated, times 3 / channels. */
 static float *for_channels(const sp_spec *spec, const float *v, int64_t channels) {
   int64_t out = spec->shape[0], pixels = spec->shape[2] * spec->shape[3];
   float *to = sp_calloc((size_t)(out * channels * pixels) + 1, sizeof *to), by = 3.0f / (float)channels;

@@ -78,7 +78,8 @@ int sp_weights_storage(sp_weights *stage, sp_err *err) {
   return status;
 }
 
-/* Of a weight that ranks have slices of: for the others, on the rank that gives them all that was loaded or begun with. */
+/* Of a weight that ranks have slices of: for the others, on the rank that gives them all that was loaded or begun
+ * with. */
 static int keep_whole(sp_weights *stage, size_t i, const void *src, sp_err *err) {
   size_t bytes = (size_t)sp_spec_bytes(&stage->weights[i].spec);
   if (!stage->whole &&

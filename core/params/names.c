@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * names.c - which entry of a file is which weight: prefixes that wrappers put before all names, dialects, what may be left
- * out; and words for what does not fit. */
+ * names.c - which entry of a file is which weight: prefixes that wrappers put before all names, dialects, what may be
+ * left out; and words for what does not fit. */
 #include "params/names.h"
 
 #include <fnmatch.h>
@@ -165,7 +165,8 @@ bool sp_names_of_rgb(const sp_spec *file, const sp_spec *want) {
   return other;
 }
 
-/* A file may have floating numbers of another type, also of what counts, and filters of RGB where others are asked for; sp_spec_equal but for that. */
+/* A file may have floating numbers of another type, also of what counts, and filters of RGB where others are asked for;
+ * sp_spec_equal but for that. */
 static bool same(const sp_names *k, const sp_spec *file, sp_spec want) {
   sp_spec as = *file;
   if (k->from->channels && sp_names_of_rgb(file, &want)) as.shape[1] = want.shape[1];
@@ -438,8 +439,9 @@ static void put_cure(sp_names *k, const sp_view *v, const listed *lists, const b
     put_first_words(k, sb);
     put_other_prefix(k, sb);
   } else if (lists[BAD].quantised) {
-    sp_sb_put(sb, "; numbers of 8 bits and fewer are a quantised network's: get the file of float32, float16 or bfloat16; "
-                  "otherwise save it with the types that are wanted");
+    sp_sb_put(sb,
+              "; numbers of 8 bits and fewer are a quantised network's: get the file of float32, float16 or bfloat16; "
+              "otherwise save it with the types that are wanted");
   } else if (lists[BAD].n && lists[BAD].of_type == lists[BAD].n) {
     sp_sb_put(sb, "; save it with the types that are wanted");
   } else if (lists[BAD].n || !put_other_prefix(k, sb)) {

@@ -2,9 +2,9 @@
  * params.h - the parameters of a graph: what stages say of them, the memory that holds them and their gradients, first
  * values, averages, what ranks share of them, files.
  *
- * sp_weights are those of one stage, sp_store those of all stages in order of construction. The store knows no wires: the
- * graph, which lies above, says which stages are trained and which of them is the optimizer. Except where a comment says
- * otherwise nothing is in flight when these functions are called. */
+ * sp_weights are those of one stage, sp_store those of all stages in order of construction. The store knows no wires:
+ * the graph, which lies above, says which stages are trained and which of them is the optimizer. Except where a comment
+ * says otherwise nothing is in flight when these functions are called. */
 #ifndef SP_CORE_PARAMS_H
 #define SP_CORE_PARAMS_H
 
@@ -77,14 +77,15 @@ struct sp_store {
 
 /* ---- specs.c: what stages say, and which weights are which ---- */
 int sp_store_add(sp_store *store, sp_weights *stage, sp_err *err);
-/* Takes what plan() said. What has memory already stays where it is; fails where the list changed after a file was loaded. */
+/* Takes what plan() said. What has memory already stays where it is;
+ * fails where the list changed after a file was loaded. */
 int sp_weights_keep(sp_weights *stage, const sp_plan *plan, sp_err *err);
 void sp_weights_free(sp_weights *stage);                      /* while the store's communicator is there */
 bool sp_weights_have(const sp_weights *stage, uint32_t flag); /* one has this SP_WEIGHT_ flag */
 bool sp_weights_has_dw(const sp_weights *stage, size_t i);
 bool sp_weights_sums(const sp_weights *stage, size_t i); /* its gradient is added over shards */
-/* The trained weights that an optimizer sees, those of them whose gradients are added over shards, and the statistics, each
- * in order of construction: calls with {0} at first; false when there are no more. */
+/* The trained weights that an optimizer sees, those of them whose gradients are added over shards, and the statistics,
+ * each in order of construction: calls with {0} at first; false when there are no more. */
 bool sp_store_next_trained(const sp_store *store, sp_weight_ref *at);
 bool sp_store_next_summed(const sp_store *store, sp_weight_ref *at);
 bool sp_store_next_statistic(const sp_store *store, sp_weight_ref *at);
@@ -100,8 +101,8 @@ void sp_weights_drop(sp_weights *stage);                      /* the list and it
 uint64_t sp_weights_bytes(const sp_weights *stage, size_t i); /* that this process keeps */
 /* A weight in its order in memory, from host memory; of what ranks have slices of the whole, too. */
 int sp_weights_put(sp_weights *stage, size_t i, const void *src, sp_err *err);
-/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. Of one that ranks have slices of
- * the whole: collective. */
+/* Weight i as host memory: its own where that is the host's, else a copy, which *owned holds. Of one that ranks have
+ * slices of the whole: collective. */
 int sp_weights_get(sp_weights *stage, size_t i, const void **data, void **owned, sp_err *err);
 /* Fails: weight i has no memory, since its graph could not be made. */
 int sp_weights_no_memory(const sp_weights *stage, size_t i, sp_err *err);
@@ -160,9 +161,9 @@ typedef struct sp_load {
 } sp_load;
 extern const sp_param sp_load_params[];
 
-/* Loads what the stage needs from a file by name: "STAGE.0.weight", or "0.weight" where those under the stage's name do not
- * fit or are not there. Missing, unexpected and mis-shaped entries are all listed in the message. NULL: all stages, of whose
- * weights every one must be there and nothing else. */
+/* Loads what the stage needs from a file by name: "STAGE.0.weight", or "0.weight" where those under the stage's name do
+ * not fit or are not there. Missing, unexpected and mis-shaped entries are all listed in the message. NULL: all stages,
+ * of whose weights every one must be there and nothing else. */
 int sp_store_load(sp_store *store, sp_weights *stage, const sp_load *from, sp_err *err);
 
 /* ---- snapshot.c: a copy of all, which can be written while the graph goes on, on a thread of its own ---- */
@@ -171,8 +172,8 @@ enum {
   SP_SAVE_OPTIMIZER = 1u << 0, /* its moments too */
   SP_SAVE_AVERAGES = 1u << 1   /* the averages that it keeps, where there are such, instead of the weights */
 };
-/* Weights and statistics of all stages, in host memory, `what`: SP_SAVE_ bits, for a file whose format `path` names, with
- * entries of metadata: text in UTF-8. */
+/* Weights and statistics of all stages, in host memory, `what`: SP_SAVE_ bits, for a file whose format `path` names,
+ * with entries of metadata: text in UTF-8. */
 int sp_store_snapshot(sp_snapshot **out, sp_store *store, unsigned what, const char *path, const sp_meta *meta,
                       size_t n_meta, sp_err *err);
 /* On ranks that write no files: gives the one that takes a snapshot what it needs of them. */
@@ -188,10 +189,11 @@ int sp_snapshot_examine(sp_registry *reg, const char *path, void (*each)(void *a
 
 /* ---- what the ranks of a job add together ----
  *
- * A step of V shards is split into R blocks, one a rank, which adds up its own in a tree. What is left is the tree over the
- * ranks. Gradients, and behind them the statistics of trained stages, lie in buckets of a few MiB, each in R pieces: every
- * rank gets its piece of all others, adds them in that fixed order, divides, and gives the sum to all. Where ranks share what
- * the optimizer keeps, the weights lie in buckets, too, and a rank gives its piece of those to all when it has updated them. */
+ * A step of V shards is split into R blocks, one a rank, which adds up its own in a tree. What is left is the tree over
+ * the ranks. Gradients, and behind them the statistics of trained stages, lie in buckets of a few MiB, each in R
+ * pieces: every rank gets its piece of all others, adds them in that fixed order, divides, and gives the sum to all.
+ * Where ranks share what the optimizer keeps, the weights lie in buckets, too, and a rank gives its piece of those to
+ * all when it has updated them. */
 typedef struct sp_bucket {
   char *memory;  /* `bytes` of the reduction's; NULL: gradients are products of factors, which lie apart */
   char *weights; /* `bytes` of weights, each where its gradient is in `memory`; NULL: they lie apart */
@@ -242,8 +244,8 @@ struct sp_reduce {
 };
 
 /* buckets.c */
-/* Opens the communicator and gives gradients and statistics their places, where several ranks train the graph; does nothing
- * elsewhere, or the second time. All stages are planned. Collective. */
+/* Opens the communicator and gives gradients and statistics their places, where several ranks train the graph; does
+ * nothing elsewhere, or the second time. All stages are planned. Collective. */
 int sp_store_reduce(sp_store *store, sp_err *err);
 void sp_store_free(sp_store *store); /* behind the stages, of whose weights it owns some; before the devices */
 bool sp_reduce_owns(const sp_store *store, const void *data);
@@ -257,8 +259,8 @@ int sp_reduce_take(sp_reduce *x, size_t bytes, void *to, sp_err *err); /* memory
 int sp_reduce_failed(const sp_reduce *x, const char *what, sp_err *err);
 
 /* factors.c */
-/* The rows of all shards of which stages make gradients, in memory that moves where there are several ranks. Does nothing
- * the second time. Behind sp_store_reduce; collective as that is. */
+/* The rows of all shards of which stages make gradients, in memory that moves where there are several ranks. Does
+ * nothing the second time. Behind sp_store_reduce; collective as that is. */
 int sp_store_make_factors(sp_store *store, sp_err *err);
 void sp_weights_drop_factors(sp_weights *stage); /* before the communicator's memory */
 
@@ -269,18 +271,18 @@ void sp_store_free_slices(sp_store *store);
 const sp_extent *sp_store_slice_of(const sp_store *store, int rank, size_t trained);
 /* Of this rank; t itself, the k-th trained weight's gradient or values, where there are no slices. */
 sp_tensor sp_store_slice_tensor(const sp_store *store, size_t k, const sp_tensor *t);
-/* Collective: one weight as a whole, in host memory that the caller frees; the trained weights as this rank has its slices of
- * them, to all. */
+/* Collective: one weight as a whole, in host memory that the caller frees; the trained weights as this rank has its
+ * slices of them, to all. */
 int sp_slices_gather(sp_weights *stage, size_t i, void **whole, sp_err *err);
 int sp_slices_spread(sp_store *store, sp_err *err);
 
 /* share.c: weights that are the same on all ranks */
 bool sp_store_writes(const sp_store *store); /* files are this rank's business */
-/* Weights, statistics and what the optimizer keeps, of one stage or (NULL) of all: rank 0's on all ranks. Does nothing where
- * one rank has the graph. */
+/* Weights, statistics and what the optimizer keeps, of one stage or (NULL) of all: rank 0's on all ranks. Does nothing
+ * where one rank has the graph. */
 int sp_store_share(sp_store *store, const sp_weights *stage, sp_err *err);
-/* Fails where they are not the same on all ranks, in words of the first that is not; *guilty: the rank that has it, which is
- * yet to be blamed, or -1. */
+/* Fails where they are not the same on all ranks, in words of the first that is not; *guilty: the rank that has it,
+ * which is yet to be blamed, or -1. */
 int sp_store_compare(sp_store *store, uint64_t step, int *guilty, sp_err *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * slices.c - each rank has a slice of every trained weight: what of it lies in its piece of the weight's bucket. That it
- * updates, and of that alone it keeps what the optimizer keeps. */
+ * slices.c - each rank has a slice of every trained weight: what of it lies in its piece of the weight's bucket. That
+ * it updates, and of that alone it keeps what the optimizer keeps. */
 #include "params/params.h"
 
 #include <stdlib.h>

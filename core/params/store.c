@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * store.c - the store as a whole: whose parameters are in it, memory that is counted, and what may be asked of them. The other
- * files of this folder stand on this one, which calls none of them. */
+ * store.c - the store as a whole: whose parameters are in it, memory that is counted, and what may be asked of them.
+ * The other files of this folder stand on this one, which calls none of them. */
 #include "params/params.h"
 
 #include <stdio.h>

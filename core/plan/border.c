@@ -82,8 +82,8 @@ static int check_node(const sp_node *n, sp_err *err) {
                  n->name, n->g->opts.device);
 }
 
-/* One more than a power of two would make a multitude of graphs; one slot more than needed keeps the source busy while a
- * copy waits. */
+/* One more than a power of two would make a multitude of graphs; one slot more than needed keeps the source busy while
+ * a copy waits. */
 static int pinned_extra(int lead) { return sp_pow2(lead + 1) - lead; }
 
 static int new_twin(sp_planner *w, sp_node *n, int act, int lane, int *twin, sp_err *err) {
@@ -103,8 +103,8 @@ static int new_twin(sp_planner *w, sp_node *n, int act, int lane, int *twin, sp_
   return SP_OK;
 }
 
-/* What the cpu gives to the device is packed, but for what is small: the host looks at that long after, so it has more slots,
- * and all of a pack have as many. */
+/* What the cpu gives to the device is packed, but for what is small: the host looks at that long after, so it has more
+ * slots, and all of a pack have as many. */
 int sp_border_twins(sp_planner *w, sp_node *n, sp_err *err) {
   sp_program *p = w->p;
   size_t i = n->index, count = sp_node_n_flat(n);
@@ -127,8 +127,9 @@ int sp_border_twins(sp_planner *w, sp_node *n, sp_err *err) {
   return st;
 }
 
-/* Metrics and results of a lane lie side by side and come back in one copy; those that somebody else reads too lie alone.
- * A result was in the group of its stage's outputs, which go to other lanes and need slots of their own number. */
+/* Metrics and results of a lane lie side by side and come back in one copy; those that somebody else reads too lie
+ * alone. A result was in the group of its stage's outputs, which go to other lanes and need slots of their own
+ * number. */
 static int lane_metrics(sp_planner *w, int lane, sp_err *err) {
   sp_program *p = w->p;
   int here = -1, there = -1, st = SP_OK;

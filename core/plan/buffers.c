@@ -50,8 +50,8 @@ static int output_buffer(sp_planner *w, sp_node *n, unsigned o, uint32_t k, sp_e
   return SP_OK;
 }
 
-/* An output that nobody reads has none: the stage is given no memory for it. Nor has an optimizer's first, which is the weights
- * themselves. */
+/* An output that nobody reads has none: the stage is given no memory for it. Nor has an optimizer's first, which is the
+ * weights themselves. */
 static int output_buffers(sp_planner *w, sp_node *n, sp_err *err) {
   int *act = w->act[n->index] = sp_calloc(sp_node_n_flat(n) + 1, sizeof *act);
   int *grad = w->grad[n->index] = sp_calloc(sp_node_n_flat(n) + 1, sizeof *grad);
@@ -110,8 +110,8 @@ static char *part_name(const sp_node *n, const char *what, uint32_t part) {
                         : sp_text("the %s of '%s'", what, n->name);
 }
 
-/* One for each part of the node's backward, side by side, and of each another for weights of apply(), which leaves the others
- * alone; w->weight has the first. */
+/* One for each part of the node's backward, side by side, and of each another for weights of apply(), which leaves the
+ * others alone; w->weight has the first. */
 static int weight_turns(sp_planner *w, const sp_node *n, sp_err *err) {
   int st = SP_OK, r;
   for (uint32_t part = 0; part < n->n_parts && !st; part++) {

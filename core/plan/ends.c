@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * ends.c - what ends a step: apply() of parts of stages and calls of the update, in the order in which what they need is there. */
+ * ends.c - what ends a step: apply() of parts of stages and calls of the update,
+ * in the order in which what they need is there. */
 #include "plan/planner.h"
 
 /* One a bucket, where a weight's update may go before other gradients are there. */

@@ -119,15 +119,15 @@ static int comm_lane(sp_planner *w, int update, sp_err *err) {
   /* Where ranks have a shard each what these give is for that lane: the other one need not be cut in two for them. */
   if (p->micro == 1) set_lanes(w, p->g->shards.sum, SP_PART_ALL, w->comm_lane);
   if (p->micro == 1) set_lanes(w, p->g->shards.count, SP_PART_ALL, w->comm_lane);
-  /* What updates those weights alone that no apply() makes follows their gradients there, beside the calls of apply(). Of several
-   * buckets each would wait for the last. */
+  /* What updates those weights alone that no apply() makes follows their gradients there, beside the calls of apply().
+   * Of several buckets each would wait for the last. */
   if (p->g->store.applied && forward_lane(w, p->g->train.optimizer) == update && has_one_bucket(p->g->store.reduce))
     set_lanes(w, p->g->train.optimizer, SP_PART_ALL, w->comm_lane);
   return st;
 }
 
-/* What no lane lists: a source has its own, the optimizer goes where the last trained stage is, or from there to lane "comm", a
- * backward where the forward is. */
+/* What no lane lists: a source has its own, the optimizer goes where the last trained stage is, or from there to lane
+ * "comm", a backward where the forward is. */
 static int give_lanes(sp_planner *w, int update, sp_err *err) {
   sp_program *p = w->p;
   sp_graph *g = p->g;

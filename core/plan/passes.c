@@ -3,9 +3,9 @@
 #include "params/params.h"
 #include "plan/planner.h"
 
-/* The gradient that the k-th tensor of input i sends to where it comes from. The first to write one, in serialized order,
- * overwrites; the others add: tasks are made in that order, and a buffer without an access yet has no writer. Parts of a
- * backward are told alike what was there before the first of them. */
+/* The gradient that the k-th tensor of input i sends to where it comes from. The first to write one, in serialized
+ * order, overwrites; the others add: tasks are made in that order, and a buffer without an access yet has no writer.
+ * Parts of a backward are told alike what was there before the first of them. */
 static int send_gradient(sp_planner *w, sp_task *t, unsigned i, size_t k, bool *written, int *buf, sp_err *err) {
   int st = sp_planner_grad_buf(w, t->node->in[i].v[k], buf, err);
   if (st) return st;
@@ -100,8 +100,8 @@ static int put_factors(sp_planner *w, sp_task *t, sp_err *err) {
   return st;
 }
 
-/* Between the node's outputs and its rows in a table: no program that reads one runs beside one that fills it. The machine
- * has the table. */
+/* Between the node's outputs and its rows in a table: no program that reads one runs beside one that fills it. The
+ * machine has the table. */
 static int cache_call(sp_planner *w, sp_node *n, sp_inst *instead, const char *what, int mode, sp_err *err) {
   char *name = sp_planner_call_name(w, n, what);
   sp_task *t;

@@ -60,7 +60,8 @@ int sp_planner_buf(sp_planner *w, char *name, size_t bytes, sp_buf_kind kind, in
 /* The turn at weights of a part: those of apply(), or all others. */
 int sp_planner_weight(const sp_planner *w, const sp_weights *stage, uint32_t part, bool product);
 int sp_planner_touch_weight(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
-/* Of factor i: the rows of this rank, or those of all, of which the communicator brings the others. -1: there is one rank. */
+/* Of factor i: the rows of this rank, or those of all, of which the communicator brings the others. -1:
+ * there is one rank. */
 int sp_planner_factor(const sp_planner *w, const sp_node *n, size_t i, bool all);
 int sp_planner_resources(sp_planner *w, sp_node *n, sp_err *err);
 int sp_planner_grad_buf(sp_planner *w, sp_ref r, int *out, sp_err *err); /* of an output to which a gradient is sent */
@@ -101,13 +102,14 @@ int sp_planner_look(sp_planner *w, sp_err *err); /* at the trained weights, for 
 /* The task reads or writes the gradient of the weight, where one is kept. */
 int sp_planner_touch_gradient(const sp_planner *w, sp_task *t, const sp_weight_ref *r, int mode, sp_err *err);
 
-/* reduce.c: what ranks give to each other in a step's last pass: behind its forward, first rows of factors, then the totals of
- * losses; behind a part of a backward; and what is left behind all */
+/* reduce.c: what ranks give to each other in a step's last pass: behind its forward, first rows of factors, then the
+ * totals of losses; behind a part of a backward; and what is left behind all */
 int sp_planner_reduce_rows(sp_planner *w, sp_err *err);
 int sp_planner_reduce(sp_planner *w, sp_err *err);
 int sp_planner_reduce_part(sp_planner *w, const sp_node *n, sp_err *err);
 int sp_planner_reduce_rest(sp_planner *w, sp_err *err);
-/* Where ranks have slices: what they tell each other of their gradients before the update, and their weights behind it. */
+/* Where ranks have slices: what they tell each other of their gradients before the update,
+ * and their weights behind it. */
 int sp_planner_survey(sp_planner *w, sp_err *err);
 int sp_planner_spread(sp_planner *w, sp_err *err);
 

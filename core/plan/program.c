@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps up to those of the updates run before a script looks at weights (sp_loop_reach), on lanes behind too, whose metrics are
- * not collected before: they keep as many as the lane of the updates does. */
+/* Steps up to those of the updates run before a script looks at weights (sp_loop_reach), on lanes behind too, whose
+ * metrics are not collected before: they keep as many as the lane of the updates does. */
 static void keep_behind(const sp_planner *w, const sp_metric_slot *m) {
   const sp_program *p = w->p;
   int behind = p->lanes[w->lane[m->node->index][SP_LANE_FORWARD]].props.delay - p->lanes[p->update_lane].props.delay;
@@ -83,7 +83,8 @@ static int new_input(sp_program *p, sp_err *err) {
 
 static bool derives_slots(const sp_buf *b) { return b->bytes && !b->slots && !b->ring; }
 
-/* Buffers that a lane gives to another one have what its strategy asks for on top; each replica of a lane has its own. */
+/* Buffers that a lane gives to another one have what its strategy asks for on top;
+ * each replica of a lane has its own. */
 static int add_extra(sp_program *p, sp_err *err) {
   enum { NONE = -1, GIVEN = -2 };
   int *writer = sp_calloc(p->n_bufs + 1, sizeof *writer), *replicas = sp_calloc(p->n_bufs + 1, sizeof *replicas);
@@ -142,7 +143,8 @@ static int derive_once(sp_program *p, bool rounded, sp_err *err) {
   return st;
 }
 
-/* Graphs hold addresses: one serves every step that finds the same slots and the same place between updates. 0: too many. */
+/* Graphs hold addresses: one serves every step that finds the same slots and the same place between updates. 0:
+ * too many. */
 static int phases(const sp_program *p) {
   int64_t all = p->g->train.on && p->training ? p->g->train.accumulate : 1;
   for (size_t i = 0; i < p->n_lanes && all <= SP_PHASES_MAX; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * program.h - what happens in a step: a graph turned into tasks on lanes with buffers, and a schedule. One program for the
- * steps of a loop, one for each evaluation. It is made at once, by sp_program_new, and never changes afterwards; what it
- * runs with is the machine's (machine.h). */
+ * program.h - what happens in a step: a graph turned into tasks on lanes with buffers, and a schedule. One program for
+ * the steps of a loop, one for each evaluation. It is made at once, by sp_program_new, and never changes afterwards;
+ * what it runs with is the machine's (machine.h). */
 #ifndef SP_CORE_PROGRAM_H
 #define SP_CORE_PROGRAM_H
 
@@ -68,8 +68,8 @@ typedef struct sp_copy {
   size_t bytes;
 } sp_copy;
 
-/* A call of the communicator; a task has one, or several gathers. Memory that stays, or (NULL) buffers, of which one alone has a
- * slot. */
+/* A call of the communicator; a task has one, or several gathers. Memory that stays, or (NULL) buffers, of which one
+ * alone has a slot. */
 typedef struct sp_move {
   enum { SP_MOVE_TO_ALL, SP_MOVE_GATHER, SP_MOVE_FIRST } kind; /* FIRST: a broadcast of rank 0's `to` */
   void *to;
@@ -164,8 +164,9 @@ typedef struct sp_program {
   sp_capture capture; /* that the ring allows */
 } sp_program;
 
-/* Tasks, resources, lanes and schedule. The graph is complete. stand_in NULL: the loop's own program, with the lanes of the
- * strategy; else an evaluation, which has lanes of its own. Programs of several strategies may be there side by side. */
+/* Tasks, resources, lanes and schedule. The graph is complete. stand_in NULL: the loop's own program, with the lanes of
+ * the strategy; else an evaluation, which has lanes of its own.
+ * Programs of several strategies may be there side by side. */
 int sp_program_new(sp_program **prog, sp_graph *g, sp_node *stand_in, const sp_strategy *strategy, sp_err *err);
 /* That which fills the caches with all samples of a source. */
 int sp_program_new_fill(sp_program **prog, sp_graph *g, sp_node *source, sp_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * query.c - what may be asked of a program while it is made and afterwards. All other files of this folder may call this one,
- * which calls none of them. */
+ * query.c - what may be asked of a program while it is made and afterwards. All other files of this folder may call
+ * this one, which calls none of them. */
 #include "plan/planner.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * reduce.c - what ranks give to each other in the last pass of a step: rows of factors, the totals of their losses, and
- * bucket by bucket the pieces of their gradients, the sums of those, and the sums of all; each behind what makes it, while
- * the backward goes on. Where each updates slices, weights go in the place of sums, behind the update.
+ * bucket by bucket the pieces of their gradients, the sums of those, and the sums of all; each behind what makes it,
+ * while the backward goes on. Where each updates slices, weights go in the place of sums, behind the update.
  *
- * These tasks are a list that hangs on the graph, the shards and the ranks alone, so it is the same on every rank, and one
- * lane runs them in that order. So the k-th call of the communicator is the same everywhere, and what it waits for on a rank
- * is older than what waits for it: ranks cannot wait for each other in a circle. */
+ * These tasks are a list that hangs on the graph, the shards and the ranks alone, so it is the same on every rank, and
+ * one lane runs them in that order. So the k-th call of the communicator is the same everywhere, and what it waits for
+ * on a rank is older than what waits for it: ranks cannot wait for each other in a circle. */
 #include "params/params.h"
 #include "plan/planner.h"
 
@@ -56,8 +56,8 @@ static bool is_gathered(const sp_planner *w, const sp_factor *f, bool forward) {
   return f->forward ? forward : !forward && f->part - f->early == w->part;
 }
 
-/* All of them at once: a call of the communicator takes longer than such bytes do. Of what a part completes the last comes
- * first, as its apply() does. */
+/* All of them at once: a call of the communicator takes longer than such bytes do. Of what a part completes the last
+ * comes first, as its apply() does. */
 static int gather_factors(sp_planner *w, const sp_node *n, bool forward, sp_err *err) {
   char name[160];
   size_t used = (size_t)snprintf(name, sizeof name, "rows.%.64s", n->name), list[SP_MAX_FACTORS], count = 0;
@@ -145,7 +145,8 @@ static int scatter(sp_planner *w, size_t k, sp_err *err) {
   return st ? st : sp_task_access(t, w->pieces, SP_WRITE, err);
 }
 
-/* The own piece, of which the part that is gradients comes first. What is bfloat16 is divided when it is float32 again. */
+/* The own piece, of which the part that is gradients comes first.
+ * What is bfloat16 is divided when it is float32 again. */
 static int add(sp_planner *w, size_t k, sp_err *err) {
   const sp_reduce *r = w->p->g->store.reduce;
   const sp_bucket *b = &r->buckets[k];
@@ -194,8 +195,8 @@ static int broadcast(sp_planner *w, size_t k, sp_err *err) {
   return st ? st : touch(w, t, b, SP_READ | SP_WRITE, err);
 }
 
-/* Before the totals, which no backward waits for: so rows come beside the loss and the small calls behind it, not beside
- * products that would share the device with them. */
+/* Before the totals, which no backward waits for: so rows come beside the loss and the small calls behind it, not
+ * beside products that would share the device with them. */
 int sp_planner_reduce_rows(sp_planner *w, sp_err *err) {
   const sp_graph *g = w->p->g;
   int st = SP_OK;
@@ -260,8 +261,9 @@ static bool rows_come(const sp_planner *w) {
   return false;
 }
 
-/* The last bucket goes behind the rows that are to come: of what is still to be sent they are wanted first, by an apply(), and
- * all calls of apply() have yet to be made when the update wants the bucket. A bucket before it has the backward to itself. */
+/* The last bucket goes behind the rows that are to come: of what is still to be sent they are wanted first, by an
+ * apply(), and all calls of apply() have yet to be made when the update wants the bucket.
+ * A bucket before it has the backward to itself. */
 static bool comes_last(const sp_planner *w, size_t bucket) {
   for (size_t k = 0; k < w->p->g->store.reduce->n; k++)
     if (k != bucket && waits(w, k)) return false;

@@ -24,8 +24,8 @@ static int put_summed(sp_planner *w, sp_task *t, const sp_bucket *b, sp_err *err
   return st;
 }
 
-/* The optimizer's call that updates the weight: the first has those of the first bucket, and so on, the last one those of the
- * last bucket and all that are in none. */
+/* The optimizer's call that updates the weight: the first has those of the first bucket, and so on, the last one those
+ * of the last bucket and all that are in none. */
 static uint32_t update_with(const sp_planner *w, const sp_weight_ref *r) {
   const sp_reduce *x = w->p->g->store.reduce;
   uint32_t k = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * exchange.c - data between the ranks, over connections of its own: all send to rank 0, which sends to all.
  *
- * A call begins with a frame from each rank that says what it means to do. Rank 0 compares them before it takes anything, and
- * nobody allocates. A rank that waits here for one that is lost wakes up since the watcher ends its connections. */
+ * A call begins with a frame from each rank that says what it means to do. Rank 0 compares them before it takes
+ * anything, and nobody allocates. A rank that waits here for one that is lost wakes up since the watcher ends its
+ * connections. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,8 @@
 
 #define PORT 29501 /* torchrun's own default and one more, since its agent listens on that */
 
-/* Who starts ranks, the first that is there counts. local and locals may be missing: then all are taken to be on one host. */
+/* Who starts ranks, the first that is there counts. local and locals may be missing:
+ * then all are taken to be on one host. */
 static const struct starter {
   const char *rank, *ranks, *local, *locals;
 } starters[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * join.c - how the ranks of a job find each other: rank 0 waits at its port, the others come with two connections each.
  *
- * Who is no rank of this job is told so and sent away. A rank of this job that has a mistake in it ends it for all. Nothing
- * that comes over the wire is a number of bytes. */
+ * Who is no rank of this job is told so and sent away. A rank of this job that has a mistake in it ends it for all.
+ * Nothing that comes over the wire is a number of bytes. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -135,7 +135,8 @@ static void let_in(door *d) {
   if (g->fd >= 0) d->n_guests++;
 }
 
-/* All places are taken by who says nothing: the one that came first makes room. A rank speaks as soon as it is there. */
+/* All places are taken by who says nothing: the one that came first makes room.
+ * A rank speaks as soon as it is there. */
 static void make_room(door *d) {
   if (sp_now() < d->guests[0].until - PATIENCE + HURRY) poll(NULL, 0, 10);
   else stranger(d, &d->guests[0], "it did not say who it is, and others wait");
@@ -259,8 +260,8 @@ static int come(sp_ranks *r, int link, double until, sp_err *err) {
   return SP_OK;
 }
 
-/* The answer comes when all are there, and rank 0 may have begun to wait later than this one has; but who is not wanted hears
- * it at once, on the first of the connections. */
+/* The answer comes when all are there, and rank 0 may have begun to wait later than this one has; but who is not wanted
+ * hears it at once, on the first of the connections. */
 static int join_as_other(sp_ranks *r, sp_err *err) {
   double until = sp_now() + r->o.start;
   int rc = come(r, SP_LINK_CONTROL, until, err);

@@ -147,8 +147,9 @@ static void set_variables(int rank, int ranks, int port, const char *job) {
   setenv("SPCORE_JOB", job, 1);
 }
 
-/* A group of its own: Ctrl-C comes to the launcher alone, which passes it on, and what a rank leaves behind can be ended. It
- * cannot read the terminal then, so none does; rank 0 writes to it, also where `stty tostop` would stop who does that. */
+/* A group of its own: Ctrl-C comes to the launcher alone, which passes it on, and what a rank leaves behind can be
+ * ended. It cannot read the terminal then, so none does; rank 0 writes to it,
+ * also where `stty tostop` would stop who does that. */
 static void become_rank(launcher *l, int rank, pid_t parent) {
   const child *c = &l->children[rank];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -176,8 +177,8 @@ static void free_launcher(launcher *l) {
   free(l->polled);
 }
 
-/* Rank 0 has the terminal, if there is one, so that its progress is drawn as ever. All else goes through a pipe; until the
- * fork `to` is that one's other end. */
+/* Rank 0 has the terminal, if there is one, so that its progress is drawn as ever. All else goes through a pipe; until
+ * the fork `to` is that one's other end. */
 static int make_pipe(pipe_end *p, int rank, int to) {
   int ends[2];
   *p = (pipe_end){.fd = -1, .to = -1, .rank = rank};
@@ -247,7 +248,8 @@ static void reap(launcher *l) {
   }
 }
 
-/* Ctrl-Z: the ranks and this process stop, and go on together. Where nobody could wake this process it does not stop. */
+/* Ctrl-Z: the ranks and this process stop, and go on together. Where nobody could wake this process it does not
+ * stop. */
 static void stop(launcher *l) {
   sigset_t set;
   sigemptyset(&set);

@@ -16,9 +16,9 @@ typedef struct sp_launch {
   int code;     /* not is_rank: the exit code of the first that failed by itself, or 0 */
 } sp_launch;
 
-/* Makes `ranks` processes out of this one, which may not have any thread but its own yet, and passes on what they print and
- * what signals this one gets. The variables that sp_ranks_find reads are set in them. They end with this process, however
- * that ends. */
+/* Makes `ranks` processes out of this one, which may not have any thread but its own yet, and passes on what they print
+ * and what signals this one gets. The variables that sp_ranks_find reads are set in them. They end with this process,
+ * however that ends. */
 int sp_ranks_launch(int ranks, sp_launch *launch, sp_err *err);
 
 #endif

@@ -96,8 +96,8 @@ static int listen_at(const struct addrinfo *a) {
   return -1;
 }
 
-/* A job on one host is not to be seen from others. Elsewhere the name of this host may mean an address that only others can
- * use, or on Debian one that only this host can: so all of them. */
+/* A job on one host is not to be seen from others. Elsewhere the name of this host may mean an address that only others
+ * can use, or on Debian one that only this host can: so all of them. */
 int sp_net_listen(const char *address, int port, int *fd, sp_err *err) {
   struct addrinfo *list;
   bool here = is_loopback(address);

@@ -94,8 +94,8 @@ const sp_rank_opts *sp_ranks_opts(const sp_ranks *r) {
 
 /* ---- what this rank is at ---------------------------------------------------------------------------------------- */
 
-/* Each word after the odd number and before the even one: the watcher, which reads the number before and after, either has
- * the words of one call or knows that it has not. */
+/* Each word after the odd number and before the even one: the watcher, which reads the number before and after, either
+ * has the words of one call or knows that it has not. */
 void sp_ranks_at(sp_ranks *r, uint64_t step, const char *stage, const char *waiting_for) {
   union {
     sp_rank_place place;

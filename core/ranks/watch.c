@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * watch.c - the watcher: a thread of each rank that owns the control connections.
  *
- * It says what this rank is at, hears it of the others, and decides who is guilty. Rank 0 decides for all, and tells them; the
- * others decide alone only where rank 0 is lost. A rank whose connections end without a bye is dead; where its data connection
- * stands, its control connection was cut. One that says itself that it has failed may be the victim of a dead one, so rank 0
- * waits a moment for that. */
+ * It says what this rank is at, hears it of the others, and decides who is guilty. Rank 0 decides for all, and tells
+ * them; the others decide alone only where rank 0 is lost. A rank whose connections end without a bye is dead; where
+ * its data connection stands, its control connection was cut. One that says itself that it has failed may be the victim
+ * of a dead one, so rank 0 waits a moment for that. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -26,8 +26,10 @@
 #define MOMENT 0.1  /* seconds from a rank's own words to the verdict of rank 0, for a dead one to be seen; */
 #define UNHEARD 1.0 /* of another rank, for rank 0 to answer */
 #define CUT 0.3     /* seconds from the end of a control connection for the other one to end, too: the rank is dead; */
-#define OWN_CUT 1.5 /* of the rank itself, whose words end the other one: rank 0 has seen it stand by then, and lets it */
-#define PARTING 2.5 /* seconds for the others to take the last note, or find out by themselves, before the connections go */
+#define OWN_CUT 1.5 /* of the rank itself, whose words end the other one: rank 0 has seen it stand by then,
+                       and lets it */
+#define PARTING 2.5 /* seconds for the others to take the last note, or find out by themselves,
+                       before the connections go */
 
 static bool is_hub(const sp_ranks *r) { return r->o.rank == 0; }
 static int rank_of(const sp_ranks *r, const sp_rank_peer *p) { return is_hub(r) ? (int)(p - r->peers) : 0; }
@@ -102,7 +104,8 @@ static void suspect(sp_ranks *r, int rank, bool death, double when, int status, 
 
 static uint64_t step_after(const sp_rank_place *at) { return at->step == SP_RANKS_NO_STEP ? 0 : at->step + 1; }
 
-/* The newer of what a rank has told in notes and with its last call: steps may be much shorter than the time between notes. */
+/* The newer of what a rank has told in notes and with its last call:
+ * steps may be much shorter than the time between notes. */
 static sp_rank_place latest(sp_ranks *r, int rank, const sp_rank_place *at) {
   if (rank == r->o.rank || (rank && !is_hub(r))) return *at;
   pthread_mutex_lock(&r->lock);
@@ -368,8 +371,8 @@ static bool is_over(sp_ranks *r) {
   return over;
 }
 
-/* Rank 0 reads on until the others are gone: what it has sent would be lost where unread notes are thrown away. One that
- * can be told nothing finds out by itself, as long as rank 0 is there. */
+/* Rank 0 reads on until the others are gone: what it has sent would be lost where unread notes are thrown away. One
+ * that can be told nothing finds out by itself, as long as rank 0 is there. */
 static void part(sp_ranks *r) {
   double until = sp_now() + PARTING, left;
   bool cut = false;
@@ -396,8 +399,8 @@ static bool closes(sp_ranks *r, double until) {
   return closing;
 }
 
-/* The job has failed, at `since`, when r->blocks was `blocks`, and what waited for other ranks was aborted. This process has
- * `grace` to end; one wait for its device that lasts for `stuck` has no end. */
+/* The job has failed, at `since`, when r->blocks was `blocks`, and what waited for other ranks was aborted. This
+ * process has `grace` to end; one wait for its device that lasts for `stuck` has no end. */
 static void await_close(sp_ranks *r, double since, unsigned blocks) {
   unsigned now;
   double begun = since, until = since + r->o.grace;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * checksum.c - what a checked run hashes of a call: outputs and statistics of a forward, gradients of a backward (weights,
- * where it updates them in place), weights of an update, where ranks have slices of them when they are whole again; of what is
- * made of factors the same. And which outputs have no hash, since nobody reads them or a cache spares their stage. */
+ * checksum.c - what a checked run hashes of a call: outputs and statistics of a forward, gradients of a backward
+ * (weights, where it updates them in place), weights of an update, where ranks have slices of them when they are whole
+ * again; of what is made of factors the same. And which outputs have no hash,
+ * since nobody reads them or a cache spares their stage. */
 #include "run/machine.h"
 
 #include <stdio.h>

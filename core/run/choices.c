@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * choices.c - see choices.h. Two ranks may have measured on other days, or beside other work, and another algorithm has other last
- * bits. What all have taken in the end is compared, since a library may refuse what that of rank 0 has chosen. */
+ * choices.c - see choices.h. Two ranks may have measured on other days, or beside other work, and another algorithm has
+ * other last bits. What all have taken in the end is compared, since a library may refuse what that of rank 0 has
+ * chosen. */
 #include "run/choices.h"
 
 #include <spcore/ext/choices.h>

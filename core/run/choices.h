@@ -5,8 +5,8 @@
 
 #include "run/machine.h"
 
-/* As sp_machine_build; where the device tells its choices rank 0 goes first, and the others take what it took. Collective where
- * several ranks have the graph. */
+/* As sp_machine_build; where the device tells its choices rank 0 goes first, and the others take what it took.
+ * Collective where several ranks have the graph. */
 int sp_choices_build(sp_machine *m, const sp_machine *beside, sp_err *err);
 
 #endif

@@ -38,8 +38,8 @@ static bool updates(const sp_loop *l, uint64_t step) {
   return step % (uint64_t)l->m->g->train.accumulate == (uint64_t)l->m->g->train.accumulate - 1;
 }
 
-/* What a stage says of its data is a failure of this step, the optimizer's words behind those of others, whose gradients it
- * has; several ranks first tell each other. */
+/* What a stage says of its data is a failure of this step, the optimizer's words behind those of others, whose
+ * gradients it has; several ranks first tell each other. */
 static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_pass_told *told, sp_err *err) {
   sp_machine *m = l->m;
   const sp_program *p = m->p;
@@ -80,7 +80,8 @@ static void answer_requests(sp_loop *l, uint64_t step, const sp_known *known) {
                   m->result_names, k);
 }
 
-/* The task that did in this step what t does in another one: its lane's replicas have one each, in the order of steps. */
+/* The task that did in this step what t does in another one: its lane's replicas have one each,
+ * in the order of steps. */
 static const sp_task *of_step(const sp_program *p, const sp_task *t, uint64_t step) {
   int want = (int)(step % (uint64_t)p->lanes[t->lane].props.replicas);
   while (t->phase != want || !t->node) t++;

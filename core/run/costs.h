@@ -50,8 +50,8 @@ int sp_costs_keep_lane(sp_costs *costs, const char *name, double seconds, sp_err
 int sp_costs_keep_pair(sp_costs *costs, const char *a, const char *b, double share, sp_err *err);
 int sp_costs_keep_crowd(sp_costs *costs, char *name, double extra, sp_err *err); /* takes the name */
 
-/* For each task of p its seconds on its lane's stream and of the host, 0 where nothing is known; share [lane][lane], NaN where
- * it was not measured. */
+/* For each task of p its seconds on its lane's stream and of the host, 0 where nothing is known; share [lane][lane],
+ * NaN where it was not measured. */
 int sp_costs_of(const sp_costs *costs, const sp_program *p, double *cost, double *submit, double *share, sp_err *err);
 
 #endif

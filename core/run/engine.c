@@ -328,8 +328,8 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   return SP_OK;
 }
 
-/* Steps behind those that were told have run too, and in one of them ranks may have decided differently: then that is the
- * reason, which the script can do something about. */
+/* Steps behind those that were told have run too, and in one of them ranks may have decided differently: then that is
+ * the reason, which the script can do something about. */
 static int better_reason(sp_engine *e, sp_err *err) {
   sp_loop *l = &e->units[0].loop;
   const sp_result *res;
@@ -355,8 +355,8 @@ static int reach(sp_engine *e, sp_err *err) {
   return err->status;
 }
 
-/* All ranks have submitted as much when they are here, so what they wait for comes to its end; but of a step in which a stage
- * has failed here they wait for this rank. */
+/* All ranks have submitted as much when they are here, so what they wait for comes to its end; but of a step in which a
+ * stage has failed here they wait for this rank. */
 static int compare_replicas(sp_engine *e, const sp_result *res, sp_err *err) {
   uint64_t each = e->g->opts.check, step = res ? res->step + 1 : sp_engine_step(e);
   if (!e->g->store.reduce || !each || (res && step % each)) return SP_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * engine.h - a graph made to run: memory, schedule, proof, the step loop, evaluation. It owns its graph; what Lua and C call.
- * Everything is called on one thread. */
+ * engine.h - a graph made to run: memory, schedule, proof, the step loop, evaluation. It owns its graph; what Lua and C
+ * call. Everything is called on one thread. */
 #ifndef SP_CORE_ENGINE_H
 #define SP_CORE_ENGINE_H
 
@@ -18,9 +18,9 @@ sp_graph_opts sp_engine_options(const sp_engine *engine); /* as they are in effe
 /* sp_graph_strategy; as long as nothing was built, also where the graph was planned to be looked at: that is undone. */
 int sp_engine_strategy(sp_engine *engine, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 
-/* Turns the graph into programs and lists of operations, for training and for each source that an evaluation may read, and
- * proves them; from here on the graph is as it is. Then takes all memory, initialises the weights that were not loaded and
- * prepares every stage. Called by sp_engine_begin where needed. */
+/* Turns the graph into programs and lists of operations, for training and for each source that an evaluation may read,
+ * and proves them; from here on the graph is as it is. Then takes all memory, initialises the weights that were not
+ * loaded and prepares every stage. Called by sp_engine_begin where needed. */
 int sp_engine_build(sp_engine *engine, sp_err *err);
 /* What build() and the first run of each evaluation will allocate, known before they do. */
 int sp_engine_memory(sp_engine *engine, sp_mem *mem, sp_err *err);
@@ -34,16 +34,17 @@ typedef struct sp_schedule_info {
   uint64_t launches; /* of recorded graphs, so far */
 } sp_schedule_info;
 int sp_engine_schedule_info(sp_engine *engine, sp_schedule_info *info, sp_err *err);
-/* The training's program, and its list as it is executed; until the graph is built, or gets another strategy. Plans the graph,
- * as sp_engine_memory does. */
+/* The training's program, and its list as it is executed; until the graph is built, or gets another strategy. Plans the
+ * graph, as sp_engine_memory does. */
 int sp_engine_program(sp_engine *engine, const sp_program **prog, const sp_ops **ops, sp_err *err);
 /* In words: lanes, the operations of a tick as they are executed, slots per edge; then the same of each evaluation. */
 int sp_engine_describe(sp_engine *engine, sp_sb *out, sp_err *err);
 
 /* Begins a loop over the next n steps (n 0: without end). */
 int sp_engine_begin(sp_engine *engine, uint64_t n, sp_err *err);
-/* The next step's result, in step order, each once; *res NULL when all are done. It blocks. Where a stage fails at some step,
- * those before it come first; then nothing is in flight, and the first failure in serialized order is reported. */
+/* The next step's result, in step order, each once; *res NULL when all are done. It blocks. Where a stage fails at some
+ * step, those before it come first; then nothing is in flight, and the first failure in serialized order is
+ * reported. */
 int sp_engine_next(sp_engine *engine, const sp_result **res, sp_err *err);
 /* Ends the loop early: steps that were begun before the last result was seen plus R complete, no others begin. Their
  * results are dropped, and so is what fails in a step behind them. Does nothing outside a loop. */
@@ -59,12 +60,13 @@ bool sp_engine_is_shared(const sp_engine *engine); /* it is trained by several r
 /* Waits until nothing is in flight. */
 int sp_engine_drain(sp_engine *engine, sp_err *err);
 uint64_t sp_engine_step(const sp_engine *engine); /* the next step that the loop begins with */
-/* The steps before this one, and no others, are in the weights once the loop is drained: R + 1 behind the one whose result was
- * seen last, or where the loop ends. */
+/* The steps before this one, and no others, are in the weights once the loop is drained: R + 1 behind the one whose
+ * result was seen last, or where the loop ends. */
 uint64_t sp_engine_boundary(const sp_engine *engine);
 int sp_engine_seek(sp_engine *engine, uint64_t step, sp_err *err); /* outside a loop: continue a run at `step` */
 
-/* Steps in one epoch of the training source; 0 where the graph has no source. Plans the graph, as sp_engine_memory does. */
+/* Steps in one epoch of the training source; 0 where the graph has no source. Plans the graph,
+ * as sp_engine_memory does. */
 int sp_engine_epoch_steps(sp_engine *engine, uint64_t *steps, sp_err *err);
 
 /* Runs every forward stage once over all of `source` (one epoch, in order, training = 0), in the place of the training

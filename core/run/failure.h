@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * failure.h - of the failures of a loop the one that is reported: the first in serialized order. Which one comes first in
- * time is left to chance. */
+ * failure.h - of the failures of a loop the one that is reported: the first in serialized order. Which one comes first
+ * in time is left to chance. */
 #ifndef SP_CORE_FAILURE_H
 #define SP_CORE_FAILURE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fill.c - fills the caches of a graph with the samples of a source: once before the first step that reads them, and again
- * where weights have changed since. */
+ * fill.c - fills the caches of a graph with the samples of a source: once before the first step that reads them, and
+ * again where weights have changed since. */
 #include <inttypes.h>
 
 #include "run/choices.h"

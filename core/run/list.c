@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * list.c - the list of operations that a machine executes. It begins as the schedule's; each pass reads a list and writes
- * another. What comes out last is proved.
+ * list.c - the list of operations that a machine executes. It begins as the schedule's; each pass reads a list and
+ * writes another. What comes out last is proved.
  *
- * Capture of a lane: operations of one lane that follow each other without a wait or a record between become the body of a
- * LAUNCH, where the last of them was. Capture of a step: all operations of the main device become one body; those of the
- * host and of the cpu's lanes come before it, but for what waits for an event of this very tick, and all that follows in its
- * lane. Neither knows whether the new order is right: the proof does. */
+ * Capture of a lane: operations of one lane that follow each other without a wait or a record between become the body
+ * of a LAUNCH, where the last of them was. Capture of a step: all operations of the main device become one body; those
+ * of the host and of the cpu's lanes come before it, but for what waits for an event of this very tick, and all that
+ * follows in its lane. Neither knows whether the new order is right: the proof does. */
 #include "params/params.h"
 #include "run/machine.h"
 
@@ -193,16 +193,16 @@ static int pass_step(sp_machine *m, const sp_ops *in, sp_ops *out, bool *possibl
 
 /* ---- what capture has made superfluous --------------------------------------------------------------------------- */
 
-/* The host waits for a stage of the cpu, and for another one before it has anything for the device to do: graphs have moved
- * what lay between. */
+/* The host waits for a stage of the cpu, and for another one before it has anything for the device to do: graphs have
+ * moved what lay between. */
 static bool host_may_know(const sp_machine *m, const sp_ops *o, size_t i) {
   for (size_t k = i + 1; k < o->n && !on_main(m, o->op[k].lane); k++)
     if (o->op[k].kind == SP_OP_SYNC && o->op[k].task != o->op[i].task) return true;
   return false;
 }
 
-/* A lane waits, and the host waits too before it submits what the lane waits with: that stands in a graph with something
- * later, which the host's wait is for. */
+/* A lane waits, and the host waits too before it submits what the lane waits with: that stands in a graph with
+ * something later, which the host's wait is for. */
 static bool submitter_may_know(const sp_machine *m, const sp_ops *o, size_t i) {
   bool waited = false;
   for (size_t k = i + 1; k < o->n && m->capture == SP_CAPTURE_LANE; k++) {
@@ -282,8 +282,8 @@ static int put_timed(const sp_machine *m, const sp_op *op, timed who, sp_ops *ou
   return status || !trace ? status : put_mark(op, SP_MARK_TRACE, 1, out, err);
 }
 
-/* Around calls, copies and collectives, in bodies too: those of a graph are done one by one at the ends of a loop and in short
- * batches. Graphs that are launched are timed by who launches them. */
+/* Around calls, copies and collectives, in bodies too: those of a graph are done one by one at the ends of a loop and
+ * in short batches. Graphs that are launched are timed by who launches them. */
 static int pass_marks(const sp_machine *m, const sp_ops *in, timed who, sp_ops *out, sp_err *err) {
   int body = 0, st = new_list(m, in, out, err);
   out->tick_ring = in->tick_ring;

@@ -9,8 +9,8 @@
 
 void sp_loop_init(sp_loop *l, sp_machine *m) { *l = (sp_loop){.m = m, .lr = NAN}; }
 
-/* The statistics of a batch may need more than one sample: that a short batch lacks them is known before the first step, not
- * only at the end of an epoch. */
+/* The statistics of a batch may need more than one sample: that a short batch lacks them is known before the first
+ * step, not only at the end of an epoch. */
 static int check_batches(const sp_machine *m, uint64_t first, uint64_t n, sp_err *err) {
   const sp_feed *f = &m->feed;
   if (!m->has_feed || !m->p->training || !m->p->source) return SP_OK;
@@ -20,10 +20,11 @@ static int check_batches(const sp_machine *m, uint64_t first, uint64_t n, sp_err
     const sp_node *node = m->g->nodes[i];
     const sp_attr *wants = sp_node_attr(node, "least_batch");
     if (!wants || wants->value <= least || !sp_program_has(m->p, node)) continue;
-    int status = sp_fail(err, SP_E_SHAPE,
-                         "stage '%s': the statistics of a batch norm need at least %.0f samples, and %s has %" PRIu32 ": %s",
-                         node->name, wants->value, ends ? "the last batch of an epoch" : "a batch", least,
-                         ends ? "take another batch, or `drop_last = true`" : "take a larger batch, or freeze the stage");
+    int status =
+        sp_fail(err, SP_E_SHAPE,
+                "stage '%s': the statistics of a batch norm need at least %.0f samples, and %s has %" PRIu32 ": %s",
+                node->name, wants->value, ends ? "the last batch of an epoch" : "a batch", least,
+                ends ? "take another batch, or `drop_last = true`" : "take a larger batch, or freeze the stage");
     sp_cure_words(err->msg, sizeof err->msg, m->p->source->inst->type->name);
     return status;
   }
@@ -59,8 +60,8 @@ static uint64_t end_of(const sp_loop *l) {
   return failed < l->end ? failed : l->end;
 }
 
-/* Behind a failure nothing runs, but all that comes before it in serialized order does: it may fail too, and then is the
- * one to be told. */
+/* Behind a failure nothing runs, but all that comes before it in serialized order does: it may fail too, and then is
+ * the one to be told. */
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step) {
   const sp_task *t = &l->m->p->tasks[task];
   uint64_t delay = (uint64_t)l->m->p->sched.delay[task];
@@ -89,8 +90,8 @@ int sp_loop_settle(sp_loop *l, sp_err *err) {
   return sp_machine_reopen(l->m, err);
 }
 
-/* Everything stops; the words are those of the stage that failed first, where one did. A device that has failed is first
- * seen by some stage or other. */
+/* Everything stops; the words are those of the stage that failed first, where one did. A device that has failed is
+ * first seen by some stage or other. */
 static int give_up(sp_loop *l, sp_err *err) {
   sp_err ignored;
   sp_machine_sync(l->m, &ignored);
@@ -134,9 +135,9 @@ static int perform(sp_loop *l, const sp_op *op, bool *over, sp_err *err) {
   return SP_OK;
 }
 
-/* What lanes behind the last that has run still lack of the steps before `bound`, as at the end of a loop, but nothing is
- * collected: the host only waits where it would. A tick that is launched has later steps too, so here its calls are made one
- * by one. */
+/* What lanes behind the last that has run still lack of the steps before `bound`, as at the end of a loop, but nothing
+ * is collected: the host only waits where it would. A tick that is launched has later steps too, so here its calls are
+ * made one by one. */
 static int play_behind(sp_loop *l, uint64_t bound, sp_err *err) {
   const sp_program *p = l->m->p;
   const sp_loop now = *l;
@@ -192,7 +193,8 @@ static int next(sp_loop *l, const sp_result **res, sp_err *err) {
   }
 }
 
-/* What the host did for this result, and before it the script. The trace's file is written where its last step is over. */
+/* What the host did for this result, and before it the script. The trace's file is written where its last step is
+ * over. */
 static int trace(sp_loop *l, double since, sp_err *err) {
   uint64_t step = l->delivered - 1;
   double now = sp_now();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * loop.h - how far a machine has got. The loop walks the list of operations tick by tick and decides nothing that the list
- * does not say but one: whether a graph may be launched where it says LAUNCH. One thread submits; streams execute. */
+ * loop.h - how far a machine has got. The loop walks the list of operations tick by tick and decides nothing that the
+ * list does not say but one: whether a graph may be launched where it says LAUNCH. One thread submits;
+ * streams execute. */
 #ifndef SP_CORE_LOOP_H
 #define SP_CORE_LOOP_H
 
@@ -33,8 +34,8 @@ typedef struct sp_loop {
 
 void sp_loop_init(sp_loop *l, sp_machine *m);
 int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err);
-/* The next step's result, or NULL at the end. Where a stage fails at some step, the steps before it come first; on failure
- * nothing is in flight. */
+/* The next step's result, or NULL at the end. Where a stage fails at some step, the steps before it come first; on
+ * failure nothing is in flight. */
 int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err);
 /* No step from `end` on begins any more. What stages ahead have done of them stays; their failures are dropped. */
 void sp_loop_cut(sp_loop *l, uint64_t end);
@@ -45,8 +46,8 @@ int sp_loop_settle(sp_loop *l, sp_err *err);
 int sp_loop_reach(sp_loop *l, uint64_t bound, sp_err *err);
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step); /* in this tick */
 
-/* requests.c: what a step of requests is made of: known[] and ids of `step`. May wait; where there is no further step it ends
- * the loop. */
+/* requests.c: what a step of requests is made of: known[] and ids of `step`. May wait; where there is no further step
+ * it ends the loop. */
 void sp_requests_take(sp_loop *l, uint64_t step);
 
 /* submit.c: all that `task` of `step` has the host wait for is over */
@@ -55,7 +56,8 @@ bool sp_submit_ready(const sp_loop *l, int task, uint64_t step);
  * list, and behind its body where a graph was launched. */
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err);
 
-/* The same call or copy of a step that is over, once more, on `stream` of its lane's place; nothing where it did not run. */
+/* The same call or copy of a step that is over, once more, on `stream` of its lane's place;
+ * nothing where it did not run. */
 int sp_submit_again(sp_loop *l, const sp_task *task, uint64_t step, void *stream, sp_err *err);
 
 /* collect.c: a step is over */

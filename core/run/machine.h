@@ -2,8 +2,8 @@
  * machine.h - with what a program runs: its list of operations, streams, events, memory, call records.
  *
  * Made in two goes. sp_machine_new makes the list, all passes over it included, and proves it; nothing of the device is
- * taken yet, so that a script can look at it. sp_machine_build takes memory, streams and events and prepares every stage.
- * After that only what is marked `moves` changes while a loop runs, and nothing is allocated. */
+ * taken yet, so that a script can look at it. sp_machine_build takes memory, streams and events and prepares every
+ * stage. After that only what is marked `moves` changes while a loop runs, and nothing is allocated. */
 #ifndef SP_CORE_MACHINE_H
 #define SP_CORE_MACHINE_H
 
@@ -130,8 +130,8 @@ typedef struct sp_machine {
 int sp_machine_new(sp_machine **m, const sp_program *p, sp_pool *pool, sp_err *err);
 /* `beside`: a machine that is idle whenever this one runs, so that their streams may be the same; may be NULL. */
 int sp_machine_build(sp_machine *m, const sp_machine *beside, sp_err *err);
-/* Constants of stages whose weights have changed since prepare(); nothing is in flight. Does nothing where the machine is not
- * built, which will prepare them. */
+/* Constants of stages whose weights have changed since prepare(); nothing is in flight. Does nothing where the machine
+ * is not built, which will prepare them. */
 int sp_machine_refresh(sp_machine *m, sp_err *err);
 /* New streams in the place of those that a failure has stopped, for all that take them from this machine too. */
 int sp_machine_reopen(sp_machine *m, sp_err *err);
@@ -141,8 +141,8 @@ int sp_machine_sync(sp_machine *m, sp_err *err);
 void sp_machine_block(const sp_machine *m, const sp_place *place, bool begins);
 void sp_machine_free(sp_machine *m);
 
-/* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL: one, or
- * each fills a cache with all samples. */
+/* Several ranks have the graph: batches are dealt to them, shards of a step, and those of an evaluation in turn. NULL:
+ * one, or each fills a cache with all samples. */
 static inline const sp_reduce *sp_machine_shares(const sp_machine *m) {
   return m->p->sharded || (m->p->stand_in && !m->p->fills) ? m->g->store.reduce : NULL;
 }
@@ -181,13 +181,14 @@ typedef struct sp_pass_told {
   bool alike;        /* `bad` is of the update, which all of them make */
   const sp_err *bad; /* what a stage says of its data; NULL: nothing */
 } sp_pass_told;
-/* Adds what was collected of the next pass, whose samples are res->n; behind the last *res becomes that of the step, on all
- * ranks. */
+/* Adds what was collected of the next pass, whose samples are res->n; behind the last *res becomes that of the step, on
+ * all ranks. */
 int sp_shards_add(sp_shards *s, const sp_machine *m, uint64_t pass, const sp_pass_told *told, sp_result *res,
                   sp_err *err);
 /* What comes before the next step is none of a step's time. */
 void sp_shards_pause(const sp_machine *m);
-/* Of an evaluation: *res becomes that of the batch that this rank had beside the own one; false: there is no such rank. */
+/* Of an evaluation: *res becomes that of the batch that this rank had beside the own one; false:
+ * there is no such rank. */
 bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *res);
 
 /* checksum.c: what a checked run hashes of a task, in one order for names and values */
@@ -196,8 +197,8 @@ static inline bool sp_checksum_wants(const sp_machine *m, const sp_task *t) {
   return m->g->opts.checksums && t->node && !t->node->shards && !m->p->fills;
 }
 int sp_checksum_name(sp_machine *m, const sp_task *t, sp_err *err); /* fills the post's hashes */
-/* In the order of tasks; of a backward in parts as if it were one. Of replicas the first stands for all. Then all absent ones
- * are known. */
+/* In the order of tasks; of a backward in parts as if it were one. Of replicas the first stands for all. Then all
+ * absent ones are known. */
 int sp_checksum_order(sp_machine *m, sp_err *err);
 /* On the stream of the call, which it is behind; where the device has no stream_hash the call must be over. */
 int sp_checksum_call(sp_call *c, void *stream, sp_err *err);

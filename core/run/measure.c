@@ -102,7 +102,8 @@ static bool keep_all_apart(sp_row *r, size_t n, const sp_costs *c) {
   return left > 0.7 * all;
 }
 
-/* Two may find room for both where there is none for eight: all lanes that matter together, if they are more than two. */
+/* Two may find room for both where there is none for eight: all lanes that matter together,
+ * if they are more than two. */
 static int measure_crowd(sp_loop *l, uint64_t newest, double budget, sp_costs *c, const lanes *w, sp_err *err) {
   const sp_program *p = l->m->p;
   bool *in = sp_calloc(p->n_lanes + 1, sizeof *in);

@@ -29,8 +29,8 @@ static void rest(const sp_loop *l, sp_spin_state *spin) {
   else if (processors < PROCESSORS || !sp_spin(spin, SPIN)) sp_queue_wait(l->m->queue, NAP);
 }
 
-/* The last request never waits for a later one: while none is due, steps in flight go on with empty ones behind them. But
- * before the host waits for one of them it looks whether a request has come, as long as one may. */
+/* The last request never waits for a later one: while none is due, steps in flight go on with empty ones behind them.
+ * But before the host waits for one of them it looks whether a request has come, as long as one may. */
 void sp_requests_take(sp_loop *l, uint64_t step) {
   sp_machine *m = l->m;
   sp_known *k = &m->known[step % (uint64_t)m->p->ring];

@@ -42,7 +42,8 @@ typedef struct sp_result {
   const sp_pace *pace;   /* of several ranks, behind the second step; NULL: nothing is known */
   const sp_hash *hashes; /* with opts.checksums, in a fixed order */
   size_t n_hashes;
-  const char *const *absent; /* outputs that have none, as nobody reads them or a cache spares their stage; the same each step */
+  const char *const *absent; /* outputs that have none, as nobody reads them or a cache spares their stage;
+                                the same each step */
   size_t n_absent;
 } sp_result;
 

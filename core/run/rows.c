@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rows.c - see rows.h. A call of a device that records is timed as a graph of it, as it is launched later: its time is the
- * device's, not that of the thread that submits. */
+ * rows.c - see rows.h. A call of a device that records is timed as a graph of it, as it is launched later: its time is
+ * the device's, not that of the thread that submits. */
 #include "run/rows.h"
 
 #include <math.h>
@@ -96,7 +96,8 @@ static double median(double *v, size_t n) {
   return v[(n - 1) / 2]; /* the lower of two: what disturbs a measurement makes it longer */
 }
 
-/* Seconds of the device between two of its events with so many runs between them, and the host's for submitting them. */
+/* Seconds of the device between two of its events with so many runs between them,
+ * and the host's for submitting them. */
 static int between(const sp_row *r, void *const e[2], int runs, double *seconds, double *submit, sp_err *err) {
   sp_ctx_holder h;
   double ms = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * rows.h - calls of a lane in a row, done again on the data of the last steps and timed: alone, or beside other lanes'. */
+ * rows.h - calls of a lane in a row, done again on the data of the last steps and timed: alone,
+ * or beside other lanes'. */
 #ifndef SP_CORE_ROWS_H
 #define SP_CORE_ROWS_H
 
@@ -35,7 +36,8 @@ double sp_row_seconds(const sp_costs *c, const sp_row *r); /* by what is known o
 
 /* Leaves of two lanes what they may do at the same time; the longer one gives way. */
 void sp_rows_keep_apart(sp_row *a, sp_row *b, const sp_costs *c);
-/* How much longer than the longest of them all take together: 1, not at all; and the sum of the others over the longest. */
+/* How much longer than the longest of them all take together: 1, not at all;
+ * and the sum of the others over the longest. */
 int sp_rows_time(sp_row *rows, size_t n, const sp_costs *c, double budget, double *times, double *others, sp_err *err);
 
 #endif

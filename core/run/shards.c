@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * shards.c - the results of a step's passes, put together: counts add up, means are weighted by what they are over, in the
- * order of shards, so that the numbers are those of the step. Where a job has several ranks they first give each other the
- * results of all passes: scripts see the same numbers everywhere, and what they decide by them is found out if it differs. */
+ * shards.c - the results of a step's passes, put together: counts add up, means are weighted by what they are over, in
+ * the order of shards, so that the numbers are those of the step. Where a job has several ranks they first give each
+ * other the results of all passes: scripts see the same numbers everywhere,
+ * and what they decide by them is found out if it differs. */
 #include "params/params.h"
 #include "run/comm_clock.h"
 #include "run/machine.h"
@@ -25,7 +26,8 @@ typedef struct part {
   void *out;
 } part;
 
-/* A pass as ranks tell it each other; behind it the hashes, and each metric: 8 bytes whether it is there, and its data. */
+/* A pass as ranks tell it each other; behind it the hashes, and each metric: 8 bytes whether it is there,
+ * and its data. */
 typedef struct packed {
   uint64_t step, end; /* end: of the loop */
   double lr;
@@ -268,8 +270,8 @@ static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_er
                  a->step, a->lr, b->lr, rank);
 }
 
-/* The rank that is to be named; -1: nobody. The first in the order of shards whose data a stage has found bad counts, as where
- * one process has all of them; then an update which not all ranks have found so. */
+/* The rank that is to be named; -1: nobody. The first in the order of shards whose data a stage has found bad counts,
+ * as where one process has all of them; then an update which not all ranks have found so. */
 static int find_bad(const sp_shards *s, const sp_machine *m, int *updates) {
   int first = -1;
   *updates = 0;

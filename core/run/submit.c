@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * submit.c - what an operation does: calls, copies, waits and records on streams, and what stages are told of a step. */
+ * submit.c - what an operation does: calls, copies, waits and records on streams,
+ * and what stages are told of a step. */
 #include "params/params.h"
 #include "run/comm_clock.h"
 #include "run/loop.h"
@@ -72,7 +73,8 @@ static int fill_call(sp_loop *l, const sp_task *t, sp_call *c, uint64_t step, sp
   return SP_OK;
 }
 
-/* The block of a lane, in pinned memory: its learning rate's step, the ids, and for each of its tasks what it is told. */
+/* The block of a lane, in pinned memory: its learning rate's step, the ids,
+ * and for each of its tasks what it is told. */
 static int fill_lane(sp_loop *l, const sp_task *fill, uint64_t step, sp_err *err) {
   const sp_machine *m = l->m;
   const sp_lane *lane = &m->p->lanes[fill->of_lane];
@@ -319,8 +321,8 @@ static int record(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_e
 /* On all ranks: where one launches a graph the others do. */
 static bool full(const sp_loop *l, uint64_t step) { return l->m->known[slot(l, step)].full; }
 
-/* A graph of a GPU has its sizes baked in, but a device of the processor replays calls with their records, which a short
- * batch may have used since. Nothing else in them changes from one round of the ring to the next. */
+/* A graph of a GPU has its sizes baked in, but a device of the processor replays calls with their records, which a
+ * short batch may have used since. Nothing else in them changes from one round of the ring to the next. */
 static void renew_call(sp_loop *l, const sp_op *op, uint64_t step) {
   sp_call *c = &l->m->posts[op->task].calls[slot(l, step)];
   uint32_t n = l->m->known[slot(l, step)].n;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * timeline.c - what ran when, for a trace: what it is told of a program, calls as their stage's door times them, what the host
- * does, and marks around what only was submitted: copies, graphs, and all calls of a device that only submits. They are read
- * when their step is collected.
+ * timeline.c - what ran when, for a trace: what it is told of a program, calls as their stage's door times them, what
+ * the host does, and marks around what only was submitted: copies, graphs, and all calls of a device that only submits.
+ * They are read when their step is collected.
  *
- * A mark is an operation of the stream that reads the clock, or on a device that only submits an event. Events know only
- * differences. The first one is set beside the host's clock; from then on each step is measured from the first call of the
- * step before, so that no difference grows large and loses digits. */
+ * A mark is an operation of the stream that reads the clock, or on a device that only submits an event. Events know
+ * only differences. The first one is set beside the host's clock; from then on each step is measured from the first
+ * call of the step before, so that no difference grows large and loses digits. */
 #include <spcore/ext/counters.h>
 
 #include "params/params.h"

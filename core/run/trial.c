@@ -255,8 +255,8 @@ static int play(sp_engine *e, candidate *c, uint64_t steps, double *seconds, dou
   return SP_OK;
 }
 
-/* A step costs what a long loop takes beyond a short one. A clock that begins and ends in mid-pipeline would count as speed
- * what one lane is ahead of another when it begins, and has lost when it ends. */
+/* A step costs what a long loop takes beyond a short one. A clock that begins and ends in mid-pipeline would count as
+ * speed what one lane is ahead of another when it begins, and has lost when it ends. */
 static int run(sp_engine *e, candidate *c, uint64_t steps, sp_turn *turn, sp_err *err) {
   bool roughly = steps == 1;
   uint64_t times = bunch(e->g, c->u.p), fill = roughly ? 1 : (uint64_t)c->u.p->sched.depth + 2;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * trial.h - strategies tried on a graph before it runs: planned side by side, measured and timed with real steps, of which
- * nothing stays. Everything is called on one thread.
+ * trial.h - strategies tried on a graph before it runs: planned side by side, measured and timed with real steps, of
+ * which nothing stays. Everything is called on one thread.
  *
- * Between begin and end the engine does nothing else. Each candidate has a program and a machine of its own, all of them the
- * graph's weights. Turns begin at the step where the graph's first loop is going to, with the weights as they were then; the
- * learning rate is the optimizer's own, so that a script's function is not asked; nothing of them is traced. */
+ * Between begin and end the engine does nothing else. Each candidate has a program and a machine of its own, all of
+ * them the graph's weights. Turns begin at the step where the graph's first loop is going to, with the weights as they
+ * were then; the learning rate is the optimizer's own, so that a script's function is not asked;
+ * nothing of them is traced. */
 #ifndef SP_CORE_TRIAL_H
 #define SP_CORE_TRIAL_H
 
@@ -14,8 +15,8 @@ typedef struct sp_trial sp_trial;
 
 /* The graph must not be built yet. Weights are made, or loaded, as build would, and kept in host memory. */
 int sp_trial_begin(sp_engine *e, sp_err *err);
-/* Drops all candidates: the engine is as it was, and has the strategy that it had; it fails where weights cannot be put back.
- * Does nothing where no trial is under way. */
+/* Drops all candidates: the engine is as it was, and has the strategy that it had; it fails where weights cannot be put
+ * back. Does nothing where no trial is under way. */
 int sp_trial_end(sp_engine *e, sp_err *err);
 
 /* A candidate, planned and proved. *index is its number, or that of an earlier one that does the very same operations:
@@ -29,15 +30,15 @@ typedef struct sp_turn {
   double host;    /* of a step: for which the submitting thread did not wait */
   uint64_t steps; /* that were timed */
 } sp_turn;
-/* Builds the candidate where needed, and times so many steps, or a few more, besides those that fill and drain it; one step
- * alone is timed roughly. On failure, of a stage too, nothing is in flight and the candidate is dropped. */
+/* Builds the candidate where needed, and times so many steps, or a few more, besides those that fill and drain it; one
+ * step alone is timed roughly. On failure, of a stage too, nothing is in flight and the candidate is dropped. */
 int sp_trial_run(sp_engine *e, size_t index, uint64_t steps, sp_turn *turn, sp_err *err);
 /* Frees what the candidate has built; it may run again. */
 void sp_trial_drop(sp_engine *e, size_t index);
 
-/* Of a candidate that has run: every call and copy that was not measured before alone, and its lanes two by two together. It
- * takes about so many seconds, or once each. Of lanes that matter little, with less than a twentieth of the longest one's work,
- * no pair is measured. */
+/* Of a candidate that has run: every call and copy that was not measured before alone, and its lanes two by two
+ * together. It takes about so many seconds, or once each. Of lanes that matter little, with less than a twentieth of
+ * the longest one's work, no pair is measured. */
 int sp_trial_measure(sp_engine *e, size_t index, double seconds, sp_err *err);
 
 typedef struct sp_trial_lane {

@@ -26,8 +26,7 @@ static int check_task(const sp_sched_input *in, size_t i, sp_err *err) {
                    in->lanes[t->lane].name);
   if (t->every < 1 || t->every > MAX_PERIOD || t->phase < 0 || t->phase >= t->every)
     return sp_fail(err, SP_E_RANGE,
-                   "schedule: task '%s' runs every %d steps at phase %d: choose every 1 to %d and "
-                   "0 <= phase < every",
+                   "schedule: task '%s' runs every %d steps at phase %d: choose every 1 to %d and 0 <= phase < every",
                    t->name, t->every, t->phase, MAX_PERIOD);
   for (size_t a = 0; a < t->n_acc; a++) {
     if (t->acc[a].resource < 0 || (size_t)t->acc[a].resource >= in->n_resources)
@@ -92,8 +91,10 @@ int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, in
   }
   int64_t steps = 4 * (int64_t)*period + 3 * (int64_t)*span + 4 * MAX_DELAY;
   if (steps * (int64_t)in->n_tasks * (int64_t)(in->n_lanes + 1) > SP_SCHED_MAX_WORK)
-    return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %lld steps are too many to prove: use fewer lanes or replicas",
-                   in->n_tasks, in->n_lanes, (long long)steps);
+    return sp_fail(
+        err, SP_E_RANGE,
+        "schedule: %zu tasks on %zu lanes over %lld steps are too many to prove: use fewer lanes or replicas",
+        in->n_tasks, in->n_lanes, (long long)steps);
   return SP_OK;
 }
 

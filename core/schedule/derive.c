@@ -224,8 +224,8 @@ static int depend(work *w, size_t r, const user *x, const user *y, sp_err *err) 
 
 static bool is_host(const work *w, const user *u) { return w->in->lanes[w->in->tasks[u->task].lane].host; }
 
-/* All pairs of users of a resource, those of one step or of two. A refusal that names the host is kept only where there is no
- * other: nobody gives the host a delay. */
+/* All pairs of users of a resource, those of one step or of two. A refusal that names the host is kept only where there
+ * is no other: nobody gives the host a delay. */
 static int find_pairs(work *w, bool later, sp_err *err) {
   int kept = SP_OK;
   for (size_t r = 0; r < w->in->n_resources; r++)
@@ -298,8 +298,10 @@ static int clocks_new(clocks *c, const work *w, int max_every, sp_err *err) {
   c->window = (size_t)(w->out->depth + w->max_back + max_every + 2);
   size_t n = c->window * c->tasks * c->lanes;
   if (n > SP_SCHED_MAX_CELLS)
-    return sp_fail(err, SP_E_RANGE, "schedule: %zu tasks on %zu lanes over %zu steps are too many to prove: use fewer lanes or smaller delays",
-                   c->tasks, c->lanes, c->window);
+    return sp_fail(
+        err, SP_E_RANGE,
+        "schedule: %zu tasks on %zu lanes over %zu steps are too many to prove: use fewer lanes or smaller delays",
+        c->tasks, c->lanes, c->window);
   c->run = sp_calloc(n + 1, sizeof *c->run);
   c->lane = sp_calloc(c->lanes * c->lanes + 1, sizeof *c->lane);
   c->known = sp_calloc(c->window * c->lanes + 1, sizeof *c->known);
@@ -395,8 +397,8 @@ static int ring_for(const work *w, int y, const sp_sched_wait *wait) {
   return runs + (at <= rest) + 1;
 }
 
-/* An event that a thread of another place waits for may be recorded again only when that thread is known to have passed:
- * when the host knows that the step of the call that waits is done. */
+/* An event that a thread of another place waits for may be recorded again only when that thread is known to have
+ * passed: when the host knows that the step of the call that waits is done. */
 static int ring_of(const work *w, int y, const sp_sched_wait *wait) {
   const sp_sched_lane *to = &w->in->lanes[w->in->tasks[y].lane];
   const sp_sched_lane *from = &w->in->lanes[w->in->tasks[wait->task].lane];

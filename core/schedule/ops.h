@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * ops.h - what is done in a tick: one flat list of operations, which the step loop executes and the proof reads.
  *
- * The list is the same for every tick. An operation belongs to a task and is done in tick t where the task runs: at step
- * t - delay, if that lies in the loop and `every` and `phase` say so. Its step chooses slots, events and call records.
+ * The list is the same for every tick. An operation belongs to a task and is done in tick t where the task runs: at
+ * step t - delay, if that lies in the loop and `every` and `phase` say so. Its step chooses slots,
+ * events and call records.
  *
  * A LAUNCH is followed by its body, `n` operations that may be recorded once for each phase of the ring and replayed as
  * one graph; where they may not (a short batch, fill, drain, the first step) they are done one by one, as they stand.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * predict.c - plays a list of operations with a clock: the host submits in order, each lane does in order what it was given,
- * and lanes that work at the same time slow each other down. Each step of the clock goes to the next moment at which
- * anything is done. */
+ * predict.c - plays a list of operations with a clock: the host submits in order, each lane does in order what it was
+ * given, and lanes that work at the same time slow each other down. Each step of the clock goes to the next moment at
+ * which anything is done. */
 #include "schedule/predict.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * predict.h - how long a step takes under a list of operations, from what each operation costs alone and how much lanes slow
- * each other down: the list is played with a clock. */
+ * predict.h - how long a step takes under a list of operations, from what each operation costs alone and how much lanes
+ * slow each other down: the list is played with a clock. */
 #ifndef SP_CORE_PREDICT_H
 #define SP_CORE_PREDICT_H
 
@@ -13,7 +13,8 @@ typedef struct sp_predict_in {
   const double *submit; /* [task] seconds that the host needs to submit it */
   double launch, other; /* seconds of the host for a LAUNCH, and for any other operation */
   const double *share;  /* [lane][lane] symmetric. a and b seconds of work in two lanes at the same time take
-                           max(a, b) + share * min(a, b): 0, they do not feel each other; 1, no less than one after another */
+                           max(a, b) + share * min(a, b): 0, they do not feel each other; 1,
+                           no less than one after another */
 } sp_predict_in;
 
 /* Seconds of a step, in the long run. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * prove.c - plays a list of operations with vector clocks and finds any two conflicting accesses that it leaves unordered.
+ * prove.c - plays a list of operations with vector clocks and finds any two conflicting accesses that it leaves
+ * unordered.
  *
  * Shares nothing with the derivation but the input's bounds: it looks at accesses, slots and the list alone, and does
- * what the list says. A clock has a component for each lane (and one more for what of the lane lies in a launched tick):
- * the index of the last access there that is known to be complete. Streams have clocks, and events, which take their
- * stream's when they are recorded; the host has what it learnt. A call's clock is the join of its stream's and of what the
- * host knew.
+ * what the list says. A clock has a component for each lane (and one more for what of the lane lies in a launched
+ * tick): the index of the last access there that is known to be complete. Streams have clocks, and events, which take
+ * their stream's when they are recorded; the host has what it learnt. A call's clock is the join of its stream's and of
+ * what the host knew.
  *
  * Why one play is enough. Take two conflicting runs X(r) and Y(s), X first. Clocks flow along lanes and waits from
  * older steps to the same or newer ones; only the host, with tasks of different delays, could carry knowledge from step
@@ -16,11 +17,11 @@
  * at most `span` steps back. So all cases are met when span + period steps are played. Fill, two periods, drain and
  * refill are played all the same: they check rings, and this argument.
  *
- * Launched ticks carry what the newest step knew to older steps of the next tick, along the root's stream. A drain makes
- * ticks that are not launched, all behind what was; the ticks before it are the same with and without it. So here the
- * drain itself is played, ending at each phase of the period, and mixtures of both kinds of ticks. A switch from one kind to the
- * other orders all lanes of the place, and so hides waits that are missing: ticks of which none is launched are played
- * too, as in a run of fewer steps than the depth. */
+ * Launched ticks carry what the newest step knew to older steps of the next tick, along the root's stream. A drain
+ * makes ticks that are not launched, all behind what was; the ticks before it are the same with and without it. So here
+ * the drain itself is played, ending at each phase of the period, and mixtures of both kinds of ticks. A switch from
+ * one kind to the other orders all lanes of the place, and so hides waits that are missing: ticks of which none is
+ * launched are played too, as in a run of fewer steps than the depth. */
 #include "schedule/ops.h"
 
 #include "base/util.h"
@@ -60,8 +61,9 @@ typedef struct play {
   int *late;       /* [event][lane]: access before which that lane's thread looks at it; NULL: one place */
   size_t *buffer;  /* [resource] index of slot 0 */
   touch *writer;   /* [buffer] */
-  /* [buffer][comp] since that write: the reader that is last in the program, which the next writer must not come before, and
-   * the one that was submitted last, which it must come behind. A lane may run two readers in another order than the program. */
+  /* [buffer][comp] since that write: the reader that is last in the program, which the next writer must not come
+   * before, and the one that was submitted last, which it must come behind.
+   * A lane may run two readers in another order than the program. */
   touch *reader, *latest_reader;
   int n_launch; /* LAUNCHes of the list met by check_form */
 } play;
@@ -406,8 +408,8 @@ static void note_access(play *p, const touch *t, int resource, int mode) {
   p->latest_reader[first + (size_t)t->comp] = *t;
 }
 
-/* A task with the clock `p->now`; the clock behind it is there afterwards. Checksums are the task once more: who reads what
- * it has written comes behind them too, since they go into its call record. */
+/* A task with the clock `p->now`; the clock behind it is there afterwards. Checksums are the task once more: who reads
+ * what it has written comes behind them too, since they go into its call record. */
 static int play_access(play *p, const sp_op *op, int step, int comp) {
   const sp_sched_task *t = &p->in->tasks[op->task];
   if (op->kind == SP_OP_HASH && p->latest[op->task] != step)

@@ -117,9 +117,9 @@ int sp_schedule_check(const sp_sched_input *in, sp_err *err);
  * one can lie (span), for these slots. Refuses what would take too long to play. */
 int sp_schedule_span(const sp_sched_input *in, const int *slots, int *period, int *span, sp_err *err);
 
-/* Derives slots and waits, leaves out every wait that the others imply, and proves the rest. SP_E_RACE: a consumer is submitted
- * before its producer, or a task would have to wait for a later one; names both, and which lane needs which delay. SP_E_RANGE:
- * too large. Both are what a user asked for. SP_E_INVALID: who made the input is wrong. */
+/* Derives slots and waits, leaves out every wait that the others imply, and proves the rest. SP_E_RACE: a consumer is
+ * submitted before its producer, or a task would have to wait for a later one; names both, and which lane needs which
+ * delay. SP_E_RANGE: too large. Both are what a user asked for. SP_E_INVALID: who made the input is wrong. */
 int sp_schedule_derive(sp_schedule *out, const sp_sched_input *in, sp_err *err);
 void sp_schedule_free(sp_schedule *s);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * queue.c - see queue.h. A slot holds a request from submit() until its answer; those that wait are in a ring in the order in
- * which they came. A slot keeps its memory for the next request of that size, so that a server of samples allocates nothing.
+ * queue.c - see queue.h. A slot holds a request from submit() until its answer; those that wait are in a ring in the
+ * order in which they came. A slot keeps its memory for the next request of that size,
+ * so that a server of samples allocates nothing.
  *
- * What bounds the queue is what requests use that are open. What idle slots keep counts too, but it gives way: it is freed
- * before a request is refused. So a request that fits an empty queue is accepted by an empty queue, whatever was before. */
+ * What bounds the queue is what requests use that are open. What idle slots keep counts too, but it gives way: it is
+ * freed before a request is refused. So a request that fits an empty queue is accepted by an empty queue,
+ * whatever was before. */
 #include "source/queue.h"
 
 #include <errno.h>
@@ -174,14 +176,16 @@ static void keep_at_most(sp_queue *q, size_t most) {
 static int reserve(sp_queue *q, size_t bytes, slot **out, char *why, size_t n) {
   if (q->closed) return refuse(why, n, SP_E_STATE, "the queue is closed: %s", q->close_words);
   if (bytes > q->o.bytes)
-    return refuse(why, n, SP_E_RANGE,
-                  "a request of %zu bytes is larger than the whole queue of %zu: give the source queue_mb = %zu or more", bytes,
-                  q->o.bytes, (bytes + (1 << 20) - 1) >> 20);
+    return refuse(
+        why, n, SP_E_RANGE,
+        "a request of %zu bytes is larger than the whole queue of %zu: give the source queue_mb = %zu or more", bytes,
+        q->o.bytes, (bytes + (1 << 20) - 1) >> 20);
   if (!q->n_idle)
     return refuse(why, n, SP_E_FULL, "the queue is full: %u requests are not answered yet (queue = %u)", q->o.capacity,
                   q->o.capacity);
   if (bytes > q->o.bytes - q->used)
-    return refuse(why, n, SP_E_FULL, "the queue is full: requests that are not answered yet hold %zu bytes of at most %zu (queue_mb)",
+    return refuse(why, n, SP_E_FULL,
+                  "the queue is full: requests that are not answered yet hold %zu bytes of at most %zu (queue_mb)",
                   q->used, q->o.bytes);
   slot *s = &q->slots[q->idle[--q->n_idle]];
   q->kept -= s->bytes;

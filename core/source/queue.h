@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * queue.h - requests between those who ask and the loop that answers (spcore/feed.h): bounded, first come first served.
  *
- * Any thread submits and cancels; the thread of the loop takes, answers and closes; a stage's calls look at what was taken.
- * Every request that was accepted is answered once. */
+ * Any thread submits and cancels; the thread of the loop takes, answers and closes; a stage's calls look at what was
+ * taken. Every request that was accepted is answered once. */
 #ifndef SP_CORE_QUEUE_H
 #define SP_CORE_QUEUE_H
 
@@ -40,8 +40,8 @@ const char *sp_queue_name(sp_queue *q, uint64_t id);
 void sp_queue_reject(sp_queue *q, uint64_t id, int status, const char *words);
 
 /* ---- the loop's thread ---- */
-/* Answers what was cancelled or is late, then takes what makes a step now: ids[0..batch-1], those behind the n that it returns
- * are SP_NO_REQUEST. 0: nothing is due. */
+/* Answers what was cancelled or is late, then takes what makes a step now: ids[0..batch-1], those behind the n that it
+ * returns are SP_NO_REQUEST. 0: nothing is due. */
 uint32_t sp_queue_take(sp_queue *q, uint64_t *ids);
 /* Nothing waits, nobody is attached: until somebody submits on this thread there is no further step. */
 bool sp_queue_over(sp_queue *q);
@@ -65,7 +65,8 @@ typedef struct sp_queue_stats {
 } sp_queue_stats;
 void sp_queue_get_stats(sp_queue *q, sp_queue_stats *stats);
 void sp_queue_clear_stats(sp_queue *q); /* what is open stays accepted */
-/* Bin k of the histogram of `took`: calls with *at 0 at first; false: there are no more. Times from *from to *to seconds. */
+/* Bin k of the histogram of `took`: calls with *at 0 at first; false: there are no more.
+ * Times from *from to *to seconds. */
 bool sp_queue_bin(sp_queue *q, size_t *at, double *from, double *to, uint64_t *n);
 
 #endif

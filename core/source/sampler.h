@@ -23,8 +23,8 @@ typedef struct sp_sampler {
 int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop_last,
                     sp_err *err);
 void sp_sampler_free(sp_sampler *s);
-/* A step has `world` batches side by side in the order of samples; those from `first` on, `parts` of them, are this one's,
- * which counts each as a step of its own. */
+/* A step has `world` batches side by side in the order of samples; those from `first` on, `parts` of them, are this
+ * one's, which counts each as a step of its own. */
 int sp_sampler_share(sp_sampler *s, uint32_t first, uint32_t parts, uint32_t world, sp_err *err);
 /* As the interface that a loop reads; it stays the owner. */
 void sp_sampler_feed(sp_sampler *s, sp_feed *feed);

@@ -68,8 +68,8 @@ typedef struct sp_comm_type {
    * then nothing is kept, and close() is not called. Collective. [main & !running] */
   int (*open)(sp_ctx *, const sp_comm_boot *boot, void *dev, void **comm);
 
-  /* Frees it, after its memory; no call is in flight, and no graph has one captured. It waits for no other rank, which may still read what this one
-   * has sent. This function can't fail. [main & !running] */
+  /* Frees it, after its memory; no call is in flight, and no graph has one captured. It waits for no other rank, which
+   * may still read what this one has sent. This function can't fail. [main & !running] */
   void (*close)(void *comm);
 
   /* What this rank has in flight on any thread, and what its streams wait for in it, ends within a second with
@@ -81,16 +81,16 @@ typedef struct sp_comm_type {
   /* Memory of the device, aligned to 256 bytes at least, holding garbage. Equal bytes on all ranks; 0 gives a pointer,
    * too. Collective: where one rank has too little, the others may wait until abort(). [main & !running] */
   int (*alloc)(sp_ctx *, void *comm, size_t bytes, void **ptr);
-  /* Also after abort(), when no graph has a captured call any more; what that is still at work on then stays the process's until
-   * its end. Not collective; this function can't fail. [main & !running] */
+  /* Also after abort(), when no graph has a captured call any more; what that is still at work on then stays the
+   * process's until its end. Not collective; this function can't fail. [main & !running] */
   void (*free)(void *comm, void *ptr);
 
   /* Piece r of dst is piece `rank` of rank r's src; both have ranks * each bytes and do not overlap. [stream] */
   int (*all_to_all)(sp_ctx *, void *comm, void *dst, const void *src, size_t each);
 
   /* Piece r of dst is rank r's src, of `each` bytes. In place where src is dst + rank * each, which is the same on all
-   * ranks; the own piece then holds what it holds all the time, and others may read it meanwhile. Else they do not overlap.
-   * [stream] */
+   * ranks; the own piece then holds what it holds all the time, and others may read it meanwhile. Else they do not
+   * overlap. [stream] */
   int (*all_gather)(sp_ctx *, void *comm, void *dst, const void *src, size_t each);
 
   /* buf of all ranks gets what rank `root` has in it. [stream] */
@@ -99,8 +99,8 @@ typedef struct sp_comm_type {
   /* SP_OK, or the communicator's failure, with its words. Waits for nothing. [any thread] */
   int (*poll)(sp_ctx *, void *comm);
 
-  /* May be NULL. all_gather() of each of the n, in this order, for a communicator to which one call costs less than n; no
-   * dst is part of another's. [stream] */
+  /* May be NULL. all_gather() of each of the n, in this order, for a communicator to which one call costs less than n;
+   * no dst is part of another's. [stream] */
   int (*all_gather_list)(sp_ctx *, void *comm, const sp_comm_gather *list, size_t n);
 } sp_comm_type;
 

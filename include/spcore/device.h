@@ -58,8 +58,8 @@ typedef struct sp_device_type {
   int (*alloc)(sp_ctx *, void *dev, int kind, size_t bytes, void **ptr); /* [main & !running] */
   void (*free)(void *dev, int kind, void *ptr);                          /* [main & !running] */
 
-  /* priority: -1 low, 0 normal, 1 high, 2 above all, which lane comm has: what waits for other ranks is not to wait for what
-   * this one computes, too. `name` is copied. */
+  /* priority: -1 low, 0 normal, 1 high, 2 above all, which lane comm has: what waits for other ranks is not to wait for
+   * what this one computes, too. `name` is copied. */
   int (*stream_open)(sp_ctx *, void *dev, const char *name, int priority, void **stream); /* [main & !running] */
   void (*stream_close)(void *stream); /* [main & !running] waits for what was submitted */
   int (*stream_submit)(sp_ctx *, void *stream, sp_op_fn fn, void *arg); /* [main] arg lives until fn ran */
@@ -76,10 +76,10 @@ typedef struct sp_device_type {
   int (*event_elapsed)(sp_ctx *, void *from, void *to, double *ms); /* [main] both with SP_EVENT_TIMING and complete */
 
   /* Between begin and end the stream's operations are kept instead of run, their failures come with the launch, and
-   * event_sync() of what was recorded there is refused. Waits and records are refused too, but with SP_DEVICE_FORK: there
-   * a stream joins the capture when it waits for an event recorded in it, and from then on may record and wait like the
-   * first. Before capture_end() of the first one it must wait for an event behind the last operation of each other.
-   * Events from outside of a capture stay outside. NULL without SP_DEVICE_CAPTURE. */
+   * event_sync() of what was recorded there is refused. Waits and records are refused too, but with SP_DEVICE_FORK:
+   * there a stream joins the capture when it waits for an event recorded in it, and from then on may record and wait
+   * like the first. Before capture_end() of the first one it must wait for an event behind the last operation of each
+   * other. Events from outside of a capture stay outside. NULL without SP_DEVICE_CAPTURE. */
   int (*capture_begin)(sp_ctx *, void *stream);             /* [main] */
   int (*capture_end)(sp_ctx *, void *stream, void **graph); /* [main] */
   int (*graph_launch)(sp_ctx *, void *graph, void *stream); /* [main] one operation of the stream */
@@ -89,9 +89,9 @@ typedef struct sp_device_type {
    * through sp_host.get_extension. The table lives as long as the device is open. [any thread] */
   const void *(*extension)(void *dev, const char *id);
 
-  /* Optional. *sum becomes the checksum (spcore/checksum.h) of `bytes` bytes of DEVICE memory, of any alignment, as they
-   * are when the stream gets there: one operation of the stream, which may be captured. `sum` is PINNED memory, aligned
-   * to 8 bytes, and is read behind an event or a sync. data may be NULL where bytes is 0. Without it a run with
+  /* Optional. *sum becomes the checksum (spcore/checksum.h) of `bytes` bytes of DEVICE memory, of any alignment, as
+   * they are when the stream gets there: one operation of the stream, which may be captured. `sum` is PINNED memory,
+   * aligned to 8 bytes, and is read behind an event or a sync. data may be NULL where bytes is 0. Without it a run with
    * --checksums waits behind every stage and captures nothing, and ranks compare copies of their weights. [main] */
   int (*stream_hash)(sp_ctx *, void *stream, const void *data, size_t bytes, uint64_t *sum);
 } sp_device_type;

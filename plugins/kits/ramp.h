@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * ramp.h - numbers as colours: from dark violet by blue and green to yellow, ever lighter, as Matplotlib's viridis; what is no
- * number is a grey pattern, and no grey is in the ramp. */
+ * ramp.h - numbers as colours: from dark violet by blue and green to yellow, ever lighter, as Matplotlib's viridis;
+ * what is no number is a grey pattern, and no grey is in the ramp. */
 #ifndef SP_PLUGINS_RAMP_H
 #define SP_PLUGINS_RAMP_H
 

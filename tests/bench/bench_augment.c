@@ -5,11 +5,11 @@
  *
  * STAGES is a list of names with commas; without it all. Stages that are not there are named and left out.
  *
- * Bytes: those of the input that the result depends on, once (twice where a mean over the image comes first), and those of
- * the output, once. The copy reads and writes half of them each: the faster of the stage `add` over one tensor and the
- * device's own copy. All three take turns. Their buffers come in sets, used one after the other, of MIB in all, so that
- * none is in a cache still when its turn comes again. On a device that captures a measurement is one graph of many calls,
- * launched behind another one, so that what the host does is not in the time. */
+ * Bytes: those of the input that the result depends on, once (twice where a mean over the image comes first), and those
+ * of the output, once. The copy reads and writes half of them each: the faster of the stage `add` over one tensor and
+ * the device's own copy. All three take turns. Their buffers come in sets, used one after the other, of MIB in all, so
+ * that none is in a cache still when its turn comes again. On a device that captures a measurement is one graph of many
+ * calls, launched behind another one, so that what the host does is not in the time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  *
  *   bench_comm COMM all|quick|all_to_all|all_gather|broadcast RANKS     e.g. bench_comm local all 4
  *
- * A size is that of the whole: each rank has 1 / RANKS of what is gathered or sent to all. n counts what a rank gets from the
- * others. Calls follow each other without a pause, on one stream; a time is that of the slowest rank, the median of five
- * rows of calls. Under mpirun each process is a rank, see tests/comm/ranks.c and tests/bench/comm.sh. */
+ * A size is that of the whole: each rank has 1 / RANKS of what is gathered or sent to all. n counts what a rank gets
+ * from the others. Calls follow each other without a pause, on one stream; a time is that of the slowest rank, the
+ * median of five rows of calls. Under mpirun each process is a rank, see tests/comm/ranks.c and tests/bench/comm.sh. */
 #include <stdio.h>
 #include <stdlib.h>
 

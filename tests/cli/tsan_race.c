@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * tsan_race.c - two lanes' threads write one buffer without an event between them, on purpose: proves that TSan sees it. */
+ * tsan_race.c - two lanes' threads write one buffer without an event between them, on purpose:
+ * proves that TSan sees it. */
 #include <pthread.h>
 #include <stdio.h>
 

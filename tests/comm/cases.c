@@ -14,7 +14,7 @@ static void must(rank *k, int kind, void *dst, const void *src, size_t bytes, in
   WANT(k, make(k, &c, kind, dst, src, bytes, root) == SP_OK, "call %d of %zu bytes: %s", kind, bytes, c.err.msg);
 }
 
-/* ---- bytes that say whose they are ---------------------------------------------------------------------------------- */
+/* ---- bytes that say whose they are ------------------------------------------------------------------------------- */
 
 static void copy(rank *k, void *dst, const void *src, size_t bytes) {
   WANT(k, k->device->stream_copy(ctx_of(k), k->stream, dst, src, bytes) == SP_OK, "%s", k->err.msg);
@@ -41,7 +41,7 @@ static void check(const rank *k, const char *p, size_t bytes, int from, int to, 
   }
 }
 
-/* ---- moves: every call, size and place ---------------------------------------------------------------------------- */
+/* ---- moves: every call, size and place --------------------------------------------------------------------------- */
 
 /* Memory on both sides, and what the host makes of it. */
 typedef struct sides {
@@ -183,7 +183,7 @@ static void moves(rank *k) {
   end(k);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
 
 #define SOON 15 /* seconds, of a machine that may have much to do; a call that ends by itself alone never does */
 
@@ -297,7 +297,7 @@ static void killed(rank *k) {
   end(k);
 }
 
-/* ---- wrong use ----------------------------------------------------------------------------------------------------- */
+/* ---- wrong use --------------------------------------------------------------------------------------------------- */
 
 static void refused(rank *k, int kind, size_t at, size_t bytes, int root, const char *words) {
   call c;

@@ -99,7 +99,8 @@ static void kill_all(const pid_t *pid, int n) {
   for (int i = 0; i < n; i++) kill(pid[i], SIGKILL);
 }
 
-/* Open MPI makes a folder in TMPDIR, which fails now and then where two processes that nobody has started begin at once. */
+/* Open MPI makes a folder in TMPDIR, which fails now and then where two processes that nobody has started begin at
+ * once. */
 static void own_folder(int r) {
   const char *in = getenv("SP_TMPDIRS");
   char path[4096];

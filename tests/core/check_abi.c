@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_abi.c - freezes size and layout of every public struct, on machines with 64-bit pointers. A difference here means that
- * plugins that were built before no longer fit: raise SP_ABI, or put the new member at the end. */
+ * check_abi.c - freezes size and layout of every public struct, on machines with 64-bit pointers. A difference here
+ * means that plugins that were built before no longer fit: raise SP_ABI, or put the new member at the end. */
 #include <check.h>
 #include <stdlib.h>
 

@@ -104,8 +104,8 @@ static int ignore(void *arg, const sp_result *r, sp_err *err) {
   return SP_OK;
 }
 
-/* Reader, scaling, a small network with batch norm, loss, AdamW: the default script's stages. 22 samples in batches of 4, so
- * that short batches are among the steps. */
+/* Reader, scaling, a small network with batch norm, loss, AdamW: the default script's stages. 22 samples in batches of
+ * 4, so that short batches are among the steps. */
 START_TEST(steps_allocate_nothing) {
   const sp_env_opts eo = {.threads = 2};
   const sp_graph_opts go = {.seed = 1, .run_ahead = 2, .prefetch = 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_border.c - graphs behind a border, on the device `mock`: the same bits as on the cpu, whatever is captured, where
- * stages lie, and how lanes are cut; failures on both sides; what is refused. */
+ * check_border.c - graphs behind a border, on the device `mock`: the same bits as on the cpu, whatever is captured,
+ * where stages lie, and how lanes are cut; failures on both sides; what is refused. */
 #include "tests/kit/graph_kit.h"
 #include "device/cpu.h"
 #include "graph/model.h"

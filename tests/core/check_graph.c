@@ -156,8 +156,8 @@ static void same(const outcome *a, const outcome *b, const char *what) {
                 "%s: other bits", what);
 }
 
-/* All that may not change a bit: strategy, depth, run-ahead, prefetch, timing, evaluation between. 22 samples in batches of 4:
- * every sixth batch is short. */
+/* All that may not change a bit: strategy, depth, run-ahead, prefetch, timing, evaluation between. 22 samples in
+ * batches of 4: every sixth batch is short. */
 START_TEST(same_bits) {
   for (int unfrozen = 0; unfrozen < 2; unfrozen++)
     for (int inplace = 0; inplace < 2; inplace++) {

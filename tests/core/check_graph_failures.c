@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_graph_failures.c - what a graph refuses, options, a build and an evaluation that fail, and which failure is told. */
+ * check_graph_failures.c - what a graph refuses, options, a build and an evaluation that fail,
+ * and which failure is told. */
 #include <unistd.h>
 
 #include "tests/kit/graph_kit.h"
@@ -139,13 +140,14 @@ START_TEST(first_failure_is_told) {
 }
 END_TEST
 
-/* A stage on a lane behind the trained part fails at step 8. Whoever looks at weights gets that when 6 steps were seen, as the
- * steps up to 8 have run then, whatever the lane's delay is; whoever does not when step 8 comes. */
+/* A stage on a lane behind the trained part fails at step 8. Whoever looks at weights gets that when 6 steps were seen,
+ * as the steps up to 8 have run then, whatever the lane's delay is; whoever does not when step 8 comes. */
 START_TEST(a_failure_on_a_lane_behind_is_told_where_serialized_tells_it) {
   static const struct {
     const char *device;
     sp_capture capture;
-  } on_device[] = {{"cpu", SP_CAPTURE_OFF}, {"mock", SP_CAPTURE_OFF}, {"mock", SP_CAPTURE_LANE}, {"mock", SP_CAPTURE_STEP}};
+  } on_device[] = {
+      {"cpu", SP_CAPTURE_OFF}, {"mock", SP_CAPTURE_OFF}, {"mock", SP_CAPTURE_LANE}, {"mock", SP_CAPTURE_STEP}};
   enum { AHEAD = 3, AT = 8 };
   for (int k = 0; k < 4 * 4 * 2; k++) {
     int lag = k % 4, looks = k / 4 % 2, seen = 0, status = SP_OK;
@@ -155,7 +157,8 @@ START_TEST(a_failure_on_a_lane_behind_is_told_where_serialized_tells_it) {
     sp_node *late = wire(g, add2(g, "toy_mul", "late", (sp_node_opts){.frozen = true}, "fail_at", AT, NULL, 0), dec);
     sp_node *watch = wire(g, add1(g, "toy_probe", "watch", NULL, 0), dec);
     sp_node *t[] = {dec, l}, *b[] = {late, watch};
-    sp_lane_desc d[] = {{{.name = "train", .delay = 1}, t, 2, NULL}, {{.name = "behind", .delay = 1 + lag}, b, 2, NULL}};
+    sp_lane_desc d[] = {{{.name = "train", .delay = 1}, t, 2, NULL},
+                        {{.name = "behind", .delay = 1 + lag}, b, 2, NULL}};
     const sp_result *r;
     float w[W];
     sp_spec spec;

@@ -159,7 +159,8 @@ START_TEST(files_that_do_not_fit) {
                 "%s", err.msg);
   ck_assert_int_eq(sp_engine_load(on(n.g), NULL, &(sp_load){.file = path, .prefix = ""}, &err), SP_E_SHAPE);
   ck_assert_msg(strstr(err.msg, "3 missing: enc.steps, dec.w, dec.steps") &&
-                    strstr(err.msg, "2 unexpected: enc.extra, else.w") && strstr(err.msg, "1 of another shape or type: enc.w"),
+                    strstr(err.msg, "2 unexpected: enc.extra, else.w") &&
+                    strstr(err.msg, "1 of another shape or type: enc.w"),
                 "%s", err.msg);
   put_file("{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},"
            "\"steps\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[16,20]}}",

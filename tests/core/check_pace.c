@@ -79,7 +79,8 @@ START_TEST(own_time) {
 }
 END_TEST
 
-/* A device tells later how long it waited in one step; what that is a part of is the mean of the steps since it told of one. */
+/* A device tells later how long it waited in one step; what that is a part of is the mean of the steps since it told of
+ * one. */
 START_TEST(time_of_a_device) {
   set_up();
   ck_assert(sp_pace_take_device(&pacer, 0.5).own == 0); /* there was no step before */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_parts.c - the tasks of a backward in parts: what each of them reads and writes, what may begin behind one of them,
- * and the scratch memory that they share. */
+ * check_parts.c - the tasks of a backward in parts: what each of them reads and writes, what may begin behind one of
+ * them, and the scratch memory that they share. */
 #include "tests/kit/graph_kit.h"
 #include "tests/kit/suite.h"
 
@@ -108,8 +108,8 @@ START_TEST(scratch_is_kept_from_part_to_part) {
 }
 END_TEST
 
-/* What the scheduler gets of the training, and in it a task more behind a part, on a lane of its own: it spends what that
- * part has completed. */
+/* What the scheduler gets of the training, and in it a task more behind a part, on a lane of its own: it spends what
+ * that part has completed. */
 typedef struct more {
   sp_sched_input in;
   sp_sched_lane lanes[16];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_predict.c - how long a step takes, where it can be said by hand: lanes side by side, that share the device, that wait for
- * each other, behind a host that is too slow, as whole ticks, and replicas. */
+ * check_predict.c - how long a step takes, where it can be said by hand: lanes side by side, that share the device,
+ * that wait for each other, behind a host that is too slow, as whole ticks, and replicas. */
 #include <check.h>
 #include <math.h>
 

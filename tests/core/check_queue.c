@@ -237,8 +237,9 @@ END_TEST
 
 /* ---- any history ---- */
 
-/* Of random sizes, in any order of submission and answer: a request is accepted if, and only if, it fits beside those that
- * are open, and no more memory is held than the queue may. In between all are answered, and one of the largest size fits. */
+/* Of random sizes, in any order of submission and answer: a request is accepted if, and only if, it fits beside those
+ * that are open, and no more memory is held than the queue may. In between all are answered,
+ * and one of the largest size fits. */
 START_TEST(what_fits_is_accepted_after_any_history) {
   enum { BYTES = 1 << 16, CAPACITY = 5 };
   static char data[BYTES];
@@ -265,13 +266,14 @@ START_TEST(what_fits_is_accepted_after_any_history) {
       memmove(open, open + 1, --n_open * sizeof *open);
       if (!empty_it) break;
     }
-    size_t bytes = empty_it ? BYTES : (draw >> 8) % (draw % 5 ? BYTES / 3 : BYTES) + 1, rounded = (bytes + 15) / 16 * 16;
+    size_t bytes = empty_it ? BYTES : (draw >> 8) % (draw % 5 ? BYTES / 3 : BYTES) + 1,
+           rounded = (bytes + 15) / 16 * 16;
     sp_part part = {data, bytes};
     sp_request r = {.size = sizeof r, .n_parts = 1, .parts = &part, .answer = keep, .arg = &k};
     int status = sp_queue_submit(q, &r, NULL, why, sizeof why);
     bool fits = n_open < CAPACITY && used + rounded <= BYTES;
-    ck_assert_msg(status == (fits ? SP_OK : SP_E_FULL), "round %d: %zu bytes beside %zu of %zu requests: %d, %s", round, bytes, used,
-                  n_open, status, status ? why : "");
+    ck_assert_msg(status == (fits ? SP_OK : SP_E_FULL), "round %d: %zu bytes beside %zu of %zu requests: %d, %s", round,
+                  bytes, used, n_open, status, status ? why : "");
     if (fits) used += open[n_open++] = rounded;
     sp_queue_get_stats(q, &stats);
     ck_assert_uint_eq(stats.open, n_open);
@@ -280,7 +282,8 @@ START_TEST(what_fits_is_accepted_after_any_history) {
   sp_part part = {data, BYTES + 1};
   sp_request r = {.size = sizeof r, .n_parts = 1, .parts = &part, .answer = keep, .arg = &k};
   ck_assert_int_eq(sp_queue_submit(q, &r, NULL, why, sizeof why), SP_E_RANGE);
-  ck_assert_str_eq(why, "a request of 65552 bytes is larger than the whole queue of 65536: give the source queue_mb = 1 or more");
+  ck_assert_str_eq(
+      why, "a request of 65552 bytes is larger than the whole queue of 65536: give the source queue_mb = 1 or more");
   sp_queue_free(q);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_ranks_find.c - which rank a process is: the variables of torchrun, mpirun, srun and others, and mistakes in them. */
+ * check_ranks_find.c - which rank a process is: the variables of torchrun, mpirun, srun and others,
+ * and mistakes in them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -82,7 +82,8 @@ START_TEST(a_rank_dies) {
 }
 END_TEST
 
-/* Rank 1 waits for a device that does not come back, rank 2 for one that does, again and again; neither ends its script. */
+/* Rank 1 waits for a device that does not come back, rank 2 for one that does, again and again;
+ * neither ends its script. */
 static int wait_for_device(sp_ranks *r, sp_err *err) {
   arrive(r);
   sp_ranks_block(r, true);

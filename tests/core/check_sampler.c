@@ -82,7 +82,8 @@ START_TEST(in_order_and_dropped) {
 }
 END_TEST
 
-/* What the ranks get of a step is, together and in their order, the batch of all; beyond the end a rank gets nothing. */
+/* What the ranks get of a step is, together and in their order, the batch of all;
+ * beyond the end a rank gets nothing. */
 START_TEST(ranks_share_a_step) {
   enum { WORLD = 3, BATCH = 4 };
   for (int shuffle = 0; shuffle < 2; shuffle++) {

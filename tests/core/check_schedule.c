@@ -372,7 +372,8 @@ START_TEST(proof_catches_wrong_order) {
 }
 END_TEST
 
-/* A lane may run two readers in another order than the program. The writer then waits for the one that the lane runs last. */
+/* A lane may run two readers in another order than the program.
+ * The writer then waits for the one that the lane runs last. */
 START_TEST(a_writer_waits_for_the_reader_that_its_lane_runs_last) {
   sp_sched_input in = {LANES({"host", 0, true}, {"a", 0}, {"b", 0}),
                        TASKS({"writer", 1, -1, 1, 0, USES({0, W})}, {"first reader", 2, -1, 1, 0, USES({0, R})},

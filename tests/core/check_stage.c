@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. And the conformance
- * suite: each rule that a stage of tests/plugins/faulty.c breaks is named, and the good one passes. */
+ * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. And the
+ * conformance suite: each rule that a stage of tests/plugins/faulty.c breaks is named, and the good one passes. */
 #include <check.h>
 #include <fenv.h>
 #include <pthread.h>
@@ -466,7 +466,8 @@ START_TEST(the_parallel_extension) {
 }
 END_TEST
 
-/* Under ThreadSanitizer the suite looks for faults in tests/stages/conformance.sh alone, at stages that have threads. */
+/* Under ThreadSanitizer the suite looks for faults in tests/stages/conformance.sh alone,
+ * at stages that have threads. */
 #if defined(__SANITIZE_THREAD__)
 static const bool threads_only = true;
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_trial.c - strategies tried before a graph runs: of turns, measurements and failures nothing stays, and what cannot be
- * done is refused. */
+ * check_trial.c - strategies tried before a graph runs: of turns, measurements and failures nothing stays, and what
+ * cannot be done is refused. */
 #include "tests/kit/graph_kit.h"
 
 #include <math.h>

@@ -228,8 +228,8 @@ START_TEST(turned_fills) {
 }
 END_TEST
 
-/* Windows and scales of several tiles; rows that are words and rows that are not, on either side; windows that end where
- * the image does; ratios whose weights are sixteenths, and others. */
+/* Windows and scales of several tiles; rows that are words and rows that are not, on either side; windows that end
+ * where the image does; ratios whose weights are sixteenths, and others. */
 START_TEST(sized) {
   static const struct aug_case list[] = {{"batch_crop", "{ size = { 12, 8 }, mode = \"roi_align\" }"},
                                          {"batch_crop", "{ size = { 37, 140 } }"},
@@ -427,7 +427,8 @@ START_TEST(bad_affines) {
 }
 END_TEST
 
-/* Maps that are given: none, quarters, far away, so sheared that a row has few pixels of the image, numbers that overflow. */
+/* Maps that are given: none, quarters, far away, so sheared that a row has few pixels of the image,
+ * numbers that overflow. */
 START_TEST(affine_given) {
   static const float numbers[] = {0, 0,      0,  1,     0, 0, 90, 0,     0,  1,  0,    0, -180,  0.5f,  -3, 1,
                                   0, 0,      10, 1e30f, 0, 1, 0,  0,     0,  0,  0,    1, 89.9f, 0,     0,  -7,
@@ -488,7 +489,8 @@ START_TEST(bad_erased) {
 }
 END_TEST
 
-/* Fields that are given, with displacements that are no numbers, and images of more columns than a block has threads. */
+/* Fields that are given, with displacements that are no numbers,
+ * and images of more columns than a block has threads. */
 START_TEST(elastic_given) {
   static const int64_t size[] = {3, 3, 20, 300}, shape[] = {3, 20, 300, 2};
   static float field[3 * 20 * 300 * 2];
@@ -545,8 +547,8 @@ START_TEST(bad_changes) {
 }
 END_TEST
 
-/* Factors that are given: the kernel cannot know beforehand whether a mean is needed. Images for one block and for many,
- * and such as are too large for shared memory: the last ones as bytes too. */
+/* Factors that are given: the kernel cannot know beforehand whether a mean is needed. Images for one block and for
+ * many, and such as are too large for shared memory: the last ones as bytes too. */
 START_TEST(given_factors) {
   static const float factors[] = {1, 1, 1, 0, 0, 1, 2, 3, 0.5f, 2, 0.3f, 0.4f, 3, 2, 1, 0, 1, 0.5f, 1, 0, 0, 1, 2, 3};
   static const int64_t some[][4] = {{3, 3, 33, 29},   {3, 1, 64, 64},   {3, 3, 150, 202},

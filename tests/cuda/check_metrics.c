@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_metrics.c - what score_histogram, calibration, deviation, depth_error and boundary count on the device: the bits of the cpu,
- * in any batch, captured and replayed, and the same failures. */
+ * check_metrics.c - what score_histogram, calibration, deviation, depth_error and boundary count on the device: the
+ * bits of the cpu, in any batch, captured and replayed, and the same failures. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  *
  * The device's table of calls is given to the graph with some of its calls replaced: while something is recorded, they
  * note which nodes each submission has added. When a recording ends, cudaGraphGetEdges says what follows what, and the
- * schedule says what should: a task behind those before it in its lane, and behind what its waits of the same tick name.
- * Both are compared after closure, since CUDA leaves out edges that others imply. graph_edges.lua has the graphs.
+ * schedule says what should: a task behind those before it in its lane, and behind what its waits of the same tick
+ * name. Both are compared after closure, since CUDA leaves out edges that others imply. graph_edges.lua has the graphs.
  *
  *   graph_edges [--no-mutate]      without the runs whose lists lack a wait */
 #include <cuda_runtime_api.h>
@@ -414,9 +414,9 @@ static int play(sp_machine *m, int steps, sp_err *err) {
   return st;
 }
 
-/* check(graph, drop) -> words or nil, graphs, nodes, edges, how many graphs there are to record, waits within a tick, of
- * how many of these the graphs differ from the schedule without them. drop: the wait that is taken out of the list; -1:
- * none. */
+/* check(graph, drop) -> words or nil, graphs, nodes, edges, how many graphs there are to record, waits within a tick,
+ * of how many of these the graphs differ from the schedule without them. drop: the wait that is taken out of the list;
+ * -1: none. */
 static int check(lua_State *L) {
   sp_graph *g = sp_lua_check_graph(L, 1)->g;
   int drop = (int)luaL_checkinteger(L, 2), task;

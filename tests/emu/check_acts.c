@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_acts.c - activations and products of maps on CUDA, run by the emulator, against plain loops; those of activations
- * have the formulas of act.h, which tests/parity/layers.py compares with PyTorch.
+ * check_acts.c - activations and products of maps on CUDA, run by the emulator, against plain loops; those of
+ * activations have the formulas of act.h, which tests/parity/layers.py compares with PyTorch.
  */
 #include "kernel_kit.h"
 #include "../../plugins/kits/nn/ops/act.h"

@@ -64,7 +64,8 @@ END_TEST
 START_TEST(turns) { forward((image){2, 34, 320, 16, 3, 1, 1}); }
 END_TEST
 
-/* A NaN reaches the pixels whose windows have it, and no others, although the product's depth has numbers of other pixels. */
+/* A NaN reaches the pixels whose windows have it, and no others,
+ * although the product's depth has numbers of other pixels. */
 START_TEST(nans) {
   for (int k = 3; k <= 7; k += 4) {
     kit_value x = kit_random(1, 3, 24, 32, NNK_BF16), w = kit_random(16, 3, k, k, NNK_BF16);

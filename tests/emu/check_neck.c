@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_neck.c - what lies between two blocks of a frozen residual network, run by the emulator, against plain loops in double.
+ * check_neck.c - what lies between two blocks of a frozen residual network, run by the emulator,
+ * against plain loops in double.
  */
 #include "kernel_kit.h"
 

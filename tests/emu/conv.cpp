@@ -88,8 +88,8 @@ static cudnnStatus_t make(problem *p, cudnnTensorDescriptor_t x, cudnnFilterDesc
   return CUDNN_STATUS_SUCCESS;
 }
 
-/* Calls fn(place of the result, place in the patch, offset in x) for every number of a group under the kernel that is not
- * padding. */
+/* Calls fn(place of the result, place in the patch, offset in x) for every number of a group under the kernel that is
+ * not padding. */
 template <typename F> static void each_patch(const problem &p, int64_t group, F fn) {
   for (int64_t oy = 0; oy < p.y.h; oy++)
     for (int64_t ox = 0; ox < p.y.w; ox++)

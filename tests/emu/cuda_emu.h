@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * cuda_emu.h - what a .cu file needs to be compiled as C++17 and run by the processor, one thread of a block at a time.
  *
- * Threads of a block run until they meet a barrier or a warp operation; a thread that meets none costs no switch. Blocks
- * run one after the other. Misuse that a GPU would not report (a barrier that part of a warp never reaches, a shuffle by
- * a lane outside its mask) ends the program with words.
+ * Threads of a block run until they meet a barrier or a warp operation; a thread that meets none costs no switch.
+ * Blocks run one after the other. Misuse that a GPU would not report (a barrier that part of a warp never reaches, a
+ * shuffle by a lane outside its mask) ends the program with words.
  */
 #ifndef SPCORE_CUDA_EMU_H
 #define SPCORE_CUDA_EMU_H
@@ -236,8 +236,8 @@ inline int __popc(unsigned a) { return __builtin_popcount(a); }
 inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
 inline int __clz(int a) { return a ? __builtin_clz(static_cast<unsigned>(a)) : 32; }
 inline int __ffs(int a) { return __builtin_ffs(a); }
-/* Four bytes of the eight of `low` and `high`: the lowest digit of `which` says what becomes the lowest byte; a digit of 8
- * and more gives its byte's highest bit eight times. */
+/* Four bytes of the eight of `low` and `high`: the lowest digit of `which` says what becomes the lowest byte; a digit
+ * of 8 and more gives its byte's highest bit eight times. */
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
   uint64_t all = static_cast<uint64_t>(high) << 32 | low;
   unsigned made = 0;

@@ -60,8 +60,8 @@ void drain();                      /* runs what is queued */
 /* Whether all bytes lie in one piece of memory of the kind. */
 enum memory_kind { memory_unknown, memory_device, memory_pinned };
 memory_kind kind_of(const void *p, size_t bytes);
-/* Opens all of the device's memory to this process, and shuts it once as often as it was opened; opened() does so around an
- * operation. Between pause and resume it is shut, however often it was opened. */
+/* Opens all of the device's memory to this process, and shuts it once as often as it was opened; opened() does so
+ * around an operation. Between pause and resume it is shut, however often it was opened. */
 void memory_open();
 void memory_shut();
 int memory_pause();

@@ -70,8 +70,8 @@ __asm__(".text\n"
 #endif
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Not of a switch between two threads of a block: none has a fake stack that would have to be exchanged, and it costs more than
- * the switch itself. */
+/* Not of a switch between two threads of a block: none has a fake stack that would have to be exchanged, and it costs
+ * more than the switch itself. */
 static bool told(const fiber *from, const fiber *to) { return !from->entry || !to->entry; }
 #endif
 
@@ -119,7 +119,8 @@ fiber *fiber_open(void (*entry)(void *), void *arg) {
   f->arg = arg;
 #if defined(__x86_64__)
   /* Six registers, the address to return to, and the gap that a called function finds above its frame. */
-  /* Tops of stacks at one offset of a page would share a few sets of the cache, and push each other out at each switch. */
+  /* Tops of stacks at one offset of a page would share a few sets of the cache,
+   * and push each other out at each switch. */
   static unsigned opened;
   void **top = reinterpret_cast<void **>(static_cast<char *>(f->stack) + stack_bytes - opened++ % 64 * 64) - 10;
   top[6] = reinterpret_cast<void *>(&enter);

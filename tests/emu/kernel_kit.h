@@ -37,7 +37,8 @@ enum { KIT_SHARED = 227 << 10 }; /* and what its blocks have of shared memory */
 enum { KIT_DEVICES = 3 };
 extern const int kit_devices[KIT_DEVICES];
 void kit_free(void); /* all of the above */
-/* Runs the suite, but not under ThreadSanitizer: one thread computes everything, and it takes minutes. For main() to return. */
+/* Runs the suite, but not under ThreadSanitizer: one thread computes everything, and it takes minutes.
+ * For main() to return. */
 int kit_run(Suite *suite);
 #define kit_ok(call) ck_assert_msg((call) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess, "%s", #call)
 

@@ -4,7 +4,8 @@
  * Each piece is a mapping with a page before and a page after it that nobody may touch; it ends at the last page's
  * end, as near as the alignment allows, and the rest is filled with guard bytes. With SPCORE_EMU_PROTECT=1 the host
  * may touch device memory only while an operation of a stream runs: a stage that follows a device pointer crashes.
- * Of large pieces, which are workspaces, only the front is poisoned and none is closed to the host: it would cost too much.
+ * Of large pieces, which are workspaces, only the front is poisoned and none is closed to the host:
+ * it would cost too much.
  */
 #include "emu.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * nccl.cpp - the calls of NCCL that comm_nccl.so makes, between processes on the emulator.
  *
- * Each pair of ranks has a box in shared memory for each direction; a collective is a set of sends and receives, and one
- * operation of its stream. Communicators are non-blocking: connecting takes until all ranks have come, registering a
- * window until all have, and every call on one is in progress for a while: a thread launches it, so that a stream which
- * runs at once holds up nobody. What the caller gets is written by such a thread, too, at the end or within an abort. An
- * abort ends what is in flight, and returns when no graph has a call of the communicator any more. What NCCL refuses is
- * refused: windows of other memory than ncclMemAlloc's, or off their alignment; and what it does wrong in 2.28.3
- * (in windows: all-gathers of other sizes than multiples of 8, or of several sizes in a group, broadcasts);
+ * Each pair of ranks has a box in shared memory for each direction; a collective is a set of sends and receives, and
+ * one operation of its stream. Communicators are non-blocking: connecting takes until all ranks have come, registering
+ * a window until all have, and every call on one is in progress for a while: a thread launches it, so that a stream
+ * which runs at once holds up nobody. What the caller gets is written by such a thread, too, at the end or within an
+ * abort. An abort ends what is in flight, and returns when no graph has a call of the communicator any more. What NCCL
+ * refuses is refused: windows of other memory than ncclMemAlloc's, or off their alignment; and what it does wrong in
+ * 2.28.3 (in windows: all-gathers of other sizes than multiples of 8, or of several sizes in a group, broadcasts);
  * every call on a communicator that is
  * gone, and memory that is freed as long as it is a window of one that is there, end the program.
  */

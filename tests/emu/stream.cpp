@@ -3,8 +3,9 @@
  *
  * Streams execute at once, in the order of submission. With SPCORE_EMU_TIMING=late all work waits in one queue until
  * somebody asks for a result: what must outlive its submission, or be waited for, then shows. Both are timings that
- * a GPU may have. SPCORE_EMU_SLOWER=N makes events tell N times the time that went by: who measures what is fast often enough
- * for a GPU then measures it once. SPCORE_EMU_FAIL=N makes the N-th operation fail with an illegal address, after which everything does.
+ * a GPU may have. SPCORE_EMU_SLOWER=N makes events tell N times the time that went by: who measures what is fast often
+ * enough for a GPU then measures it once. SPCORE_EMU_FAIL=N makes the N-th operation fail with an illegal address,
+ * after which everything does.
  */
 #include "emu.h"
 

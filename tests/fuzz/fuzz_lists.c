@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * fuzz_lists.c - lists of operations of random schedules, changed. Wild ones, with any number in any field, are refused in
- * words or proved, and neither reads memory that is not theirs. Changed in order, events or rings, one that the proof still
- * holds for must not race by the oracle's graph. */
+ * fuzz_lists.c - lists of operations of random schedules, changed. Wild ones, with any number in any field, are refused
+ * in words or proved, and neither reads memory that is not theirs. Changed in order, events or rings, one that the
+ * proof still holds for must not race by the oracle's graph. */
 #include "fuzz.h"
 #include "tests/kit/sched_oracle.h"
 #include "tests/kit/sched_random.h"
@@ -77,7 +77,8 @@ static void try_change(uint64_t *state, const sp_ops *list, const sp_sched_input
     so_verdict verdict = so_judge(&o, in, slots, (uint64_t)sum->changed, &race);
     sum->proved++;
     sum->too_large += verdict == SO_TOO_LARGE;
-    if (verdict == SO_RACES && sum->unsound++ < 3) fprintf(stderr, "change %ld is proved, but %s\n", sum->changed, race.msg);
+    if (verdict == SO_RACES && sum->unsound++ < 3)
+      fprintf(stderr, "change %ld is proved, but %s\n", sum->changed, race.msg);
   }
   sp_ops_free(&o);
 }
@@ -89,7 +90,8 @@ static sp_ops a_list(fz *f, const sp_schedule *s, const sp_sched_input *in, uint
   uint32_t way = fz_below(f, 3);
   FZ_CHECK(!sp_ops_lower(&plain, s, in, &err), "%s", err.msg);
   if (way == 0) return plain;
-  int status = way == 1 ? so_capture_lanes(&captured, &plain, in, state, &err) : so_capture_tick(&captured, &plain, in, &err);
+  int status =
+      way == 1 ? so_capture_lanes(&captured, &plain, in, state, &err) : so_capture_tick(&captured, &plain, in, &err);
   if (!status && !sp_ops_prove(&captured, in, s->slots, &err)) {
     sp_ops_free(&plain);
     return captured;
@@ -109,7 +111,8 @@ int main(int argc, char **argv) {
     sp_schedule s = {0};
     sp_err err = {0};
     rs_make(&g, state + (uint64_t)r, 1 + (int)fz_below(&f, 5), 1 + (int)fz_below(&f, 4));
-    for (size_t l = 0; l < g.in.n_lanes && fz_below(&f, 2); l++) g.lane[l].place = g.lane[l].host ? 0 : (int)fz_below(&f, 2);
+    for (size_t l = 0; l < g.in.n_lanes && fz_below(&f, 2); l++)
+      g.lane[l].place = g.lane[l].host ? 0 : (int)fz_below(&f, 2);
     g.in.in_flight = 12;
     if (sp_schedule_derive(&s, &g.in, &err)) continue;
     sp_ops list = a_list(&f, &s, &g.in, &state);
@@ -119,9 +122,11 @@ int main(int argc, char **argv) {
     sp_ops_free(&list);
     sp_schedule_free(&s);
   }
-  printf("%ld wild lists, %ld of them proved; %ld changed ones, %ld proved, %ld too large for the oracle, %ld unsound\n", sum.wild,
-         sum.wild_proved, sum.changed, sum.proved, sum.too_large, sum.unsound);
+  printf(
+      "%ld wild lists, %ld of them proved; %ld changed ones, %ld proved, %ld too large for the oracle, %ld unsound\n",
+      sum.wild, sum.wild_proved, sum.changed, sum.proved, sum.too_large, sum.unsound);
   FZ_CHECK(!sum.unsound, "the proof holds for lists that race");
-  FZ_CHECK(rounds < 200 || (sum.proved > sum.changed / 50 && sum.too_large * 4 < sum.proved), "the changes are too harsh, or the lists too long");
+  FZ_CHECK(rounds < 200 || (sum.proved > sum.changed / 50 && sum.too_large * 4 < sum.proved),
+           "the changes are too harsh, or the lists too long");
   return 0;
 }

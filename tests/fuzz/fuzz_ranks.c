@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * fuzz_ranks.c - random schedules played by 2 to 8 ranks, whose threads go on in any order: one lane of each has all that
- * ranks give to each other, and the host meets the others where it collects a step. All end. A rank with two calls swapped,
- * one missing or one of another size has another list, which is found before anything runs; were it not, the play names the
- * calls that met, or stands still. */
+ * fuzz_ranks.c - random schedules played by 2 to 8 ranks, whose threads go on in any order: one lane of each has all
+ * that ranks give to each other, and the host meets the others where it collects a step. All end. A rank with two calls
+ * swapped, one missing or one of another size has another list, which is found before anything runs; were it not, the
+ * play names the calls that met, or stands still. */
 #include "fuzz.h"
 #include "base/util.h"
 #include "schedule/ops.h"
@@ -190,7 +190,8 @@ static int choose_lane(fz *f, rs *g) {
 int main(int argc, char **argv) {
   const char *sanitizers = getenv("SP_SANITIZERS");
   fz f;
-  long rounds = fz_begin(&f, argc, argv, sanitizers && strcmp(sanitizers, "none") ? 2000 : 10000), played = 0, spoiled = 0, still = 0;
+  long rounds = fz_begin(&f, argc, argv, sanitizers && strcmp(sanitizers, "none") ? 2000 : 10000), played = 0,
+       spoiled = 0, still = 0;
   static rs g;
   for (long round = 0; round < rounds; round++) {
     sp_schedule s = {0};

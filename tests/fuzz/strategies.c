@@ -292,9 +292,9 @@ static void print_totals(double seconds) {
            (unsigned long long)m[0], (unsigned long long)m[1], (unsigned long long)m[2], (unsigned long long)m[3],
            (unsigned long long)m[4]);
   if (opt.mutate)
-    printf("%llu random changes, of which %llu are proved and do not race\n%llu of %llu trainings without a wait gave other bits under some seed\n", (unsigned long long)m[7],
-           (unsigned long long)m[8], (unsigned long long)m[6],
-           (unsigned long long)m[5]);
+    printf("%llu random changes, of which %llu are proved and do not race\n%llu of %llu trainings without a wait gave "
+           "other bits under some seed\n",
+           (unsigned long long)m[7], (unsigned long long)m[8], (unsigned long long)m[6], (unsigned long long)m[5]);
 }
 
 static void print_failures(void) {
@@ -305,30 +305,38 @@ static void print_failures(void) {
 }
 
 static const struct option options[] = {
-    {"cases", required_argument, NULL, 'n'}, {"seed", required_argument, NULL, 's'},
-    {"jobs", required_argument, NULL, 'j'},  {"device", required_argument, NULL, 'd'},
-    {"limit", required_argument, NULL, 'l'}, {"no-shrink", no_argument, NULL, 'q'},
-    {"print", no_argument, NULL, 'p'},       {"mutate", no_argument, NULL, 'm'},
-    {"swaps", required_argument, NULL, 'w'}, {"waits", required_argument, NULL, 'W'}, {"changes", required_argument, NULL, 'C'},
-    {"verbose", no_argument, NULL, 'v'},     {NULL, 0, NULL, 0},
+    {"cases", required_argument, NULL, 'n'},
+    {"seed", required_argument, NULL, 's'},
+    {"jobs", required_argument, NULL, 'j'},
+    {"device", required_argument, NULL, 'd'},
+    {"limit", required_argument, NULL, 'l'},
+    {"no-shrink", no_argument, NULL, 'q'},
+    {"print", no_argument, NULL, 'p'},
+    {"mutate", no_argument, NULL, 'm'},
+    {"swaps", required_argument, NULL, 'w'},
+    {"waits", required_argument, NULL, 'W'},
+    {"changes", required_argument, NULL, 'C'},
+    {"verbose", no_argument, NULL, 'v'},
+    {NULL, 0, NULL, 0},
 };
 
 static int usage(const char *program) {
-  fprintf(stderr,
-          "usage: %s [options] [SCRIPT that one run printed]\n"
-          "  --cases N        so many (SP_FUZZ_CASES, 300)\n"
-          "  --seed S         of the first one; each has the next (1)\n"
-          "  --jobs J         processes (1)\n"
-          "  --device A,B     of cpu, sim, mock, cuda, or emu alone: cuda in the emulator (cpu,sim,mock)\n"
-          "  --limit SECONDS  a case that takes longer hangs (600)\n"
-          "  --no-shrink      print the seeds of failures only\n"
-          "  --print          print the scripts of the seeds, run nothing\n"
-          "  --mutate         change the lists of operations: the proof must notice\n"
-          "  --swaps N        of those that it lets through so many a program are played (2)\n"
-          "  --waits N        without each of so many waits a training is played: some order gives other bits (1)\n"
-          "  --changes N      so many random changes of each list, one or two at once: what is proved must not race (30)\n"
-          "  --verbose        a line a case\n",
-          program);
+  fprintf(
+      stderr,
+      "usage: %s [options] [SCRIPT that one run printed]\n"
+      "  --cases N        so many (SP_FUZZ_CASES, 300)\n"
+      "  --seed S         of the first one; each has the next (1)\n"
+      "  --jobs J         processes (1)\n"
+      "  --device A,B     of cpu, sim, mock, cuda, or emu alone: cuda in the emulator (cpu,sim,mock)\n"
+      "  --limit SECONDS  a case that takes longer hangs (600)\n"
+      "  --no-shrink      print the seeds of failures only\n"
+      "  --print          print the scripts of the seeds, run nothing\n"
+      "  --mutate         change the lists of operations: the proof must notice\n"
+      "  --swaps N        of those that it lets through so many a program are played (2)\n"
+      "  --waits N        without each of so many waits a training is played: some order gives other bits (1)\n"
+      "  --changes N      so many random changes of each list, one or two at once: what is proved must not race (30)\n"
+      "  --verbose        a line a case\n",
+      program);
   return 2;
 }
 

@@ -31,10 +31,11 @@ void sf_clean(void);
 sf_state *sf_open(const sf_opts *opts);
 void sf_close(sf_state *s);
 
-/* One case -> "same", "refused", or how it failed: "differs", "refusal" (in one capture alone, or without a reason), "error", "useless"
- * (serialized refuses it). With --mutate the words of "same" are nine numbers: programs, deletions refused, swaps tried,
- * let through, played; lists without a wait played, and which of them gave other bits; random changes, and those that the
- * proof holds for. Words without line breaks; device and captures ("off+lane") live until the next call. */
+/* One case -> "same", "refused", or how it failed: "differs", "refusal" (in one capture alone, or without a reason),
+ * "error", "useless" (serialized refuses it). With --mutate the words of "same" are nine numbers: programs, deletions
+ * refused, swaps tried, let through, played; lists without a wait played, and which of them gave other bits; random
+ * changes, and those that the proof holds for. Words without line breaks;
+ * device and captures ("off+lane") live until the next call. */
 const char *sf_case(sf_state *s, uint64_t seed, const char **device, const char **captures, char *words, size_t n);
 const char *sf_script(sf_state *s, const char *text, char *words, size_t n);
 

@@ -154,8 +154,8 @@ static lua_Integer try_swaps(lua_State *L, const unit *u, lua_Integer which) {
   return n;
 }
 
-/* What is proved with one or two changes must not race. Returns words, or NULL; *held counts what does not, without lists too
- * large for the oracle. */
+/* What is proved with one or two changes must not race. Returns words, or NULL; *held counts what does not, without
+ * lists too large for the oracle. */
 static const char *try_changes(const unit *u, lua_Integer n, lua_Integer which, lua_Integer *held, sp_err *err) {
   const sp_sched_input *in = &u->p->in;
   uint64_t state = (uint64_t)u->m->ops.n * 7919 + (uint64_t)which;

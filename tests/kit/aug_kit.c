@@ -154,7 +154,8 @@ void kit_aligned(const char *stage, const char *params) {
 }
 
 /* ---- the same sample everywhere ---- */
-/* Samples first .. first + n - 1 with those ids, and a second image like the first. Kept: the images and what was drawn. */
+/* Samples first .. first + n - 1 with those ids, and a second image like the first. Kept:
+ * the images and what was drawn. */
 typedef struct run {
   char *image;
   size_t each; /* bytes of a sample */

@@ -17,8 +17,8 @@
 #define SHARDS 3
 #define SCALE (-0.5f)
 
-/* FLAT: the input is N x C. LAST: it is channels-last, so that a product reads it where it lies. NO_DOUT: nothing comes to
- * output 0. */
+/* FLAT: the input is N x C. LAST: it is channels-last, so that a product reads it where it lies. NO_DOUT: nothing comes
+ * to output 0. */
 enum { FLAT = 1, LAST = 2, NO_DOUT = 4 };
 
 static const struct net {

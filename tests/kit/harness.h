@@ -7,8 +7,8 @@
  * folders of $SPCORE_PLUGIN_PATH (":" between). Values go in and out in logical row-major order, whatever the order in
  * memory.
  *
- * Every call is checked: nothing written outside its buffers, inputs and trained weights left alone, scratch and outputs
- * full of NaN before. A stage that breaks that gets SP_E_INTERNAL.
+ * Every call is checked: nothing written outside its buffers, inputs and trained weights left alone, scratch and
+ * outputs full of NaN before. A stage that breaks that gets SP_E_INTERNAL.
  */
 #ifndef SP_TESTS_HARNESS_H
 #define SP_TESTS_HARNESS_H
@@ -25,12 +25,12 @@ int spt_device_ready(const char *device, char *why, size_t n);
 int spt_device_flags(const char *device); /* SP_DEVICE_..., 0 for "cpu" */
 void spt_device_close(void);
 
-/* What a tensor is. Port and item say which; of weights, and of the rows of factors of all shards, the item is the index
- * and port is 0. */
+/* What a tensor is. Port and item say which; of weights, and of the rows of factors of all shards, the item is the
+ * index and port is 0. */
 enum { SPT_IN = 0, SPT_OUT = 1, SPT_DIN = 2, SPT_DOUT = 3, SPT_WEIGHT = 4, SPT_DWEIGHT = 5, SPT_ROWS = 6 };
 
-/* Loads the plugin, fills the parameters from `params` (a Lua table as text: "{ classes = 10, size = {4, 4} }"; NULL: none),
- * makes the instance. threads: the team's size. Never NULL but when out of memory; look at spt_failed(). */
+/* Loads the plugin, fills the parameters from `params` (a Lua table as text: "{ classes = 10, size = {4, 4} }"; NULL:
+ * none), makes the instance. threads: the team's size. Never NULL but when out of memory; look at spt_failed(). */
 spt *spt_new(const char *stage, const char *params, int threads);
 /* The same with a table that is there already. */
 spt *spt_new_value(const char *stage, const sp_value *params, int threads);
@@ -61,8 +61,8 @@ void spt_set_shards(spt *t, int shards);
 void spt_set_shard(spt *t, int shard);
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
-/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/params/params.h), prepares. May be called
- * again. */
+/* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/params/params.h), prepares.
+ * May be called again. */
 int spt_plan(spt *t, int training);
 
 /* At any time after spt_plan. */
@@ -81,9 +81,9 @@ void spt_want(spt *t, int what, int port, int item, int wanted);
  * longer. */
 void spt_share(spt *t, spt *of);
 
-/* How calls run on a device with SP_DEVICE_CAPTURE. CAPTURE: each is captured, and its graph launched. REPLAY: the graph
- * of the latest captured forward() or backward() is launched again, with the values that are in the buffers now; batch
- * and what is wanted must be as they were then. */
+/* How calls run on a device with SP_DEVICE_CAPTURE. CAPTURE: each is captured, and its graph launched. REPLAY: the
+ * graph of the latest captured forward() or backward() is launched again, with the values that are in the buffers now;
+ * batch and what is wanted must be as they were then. */
 enum { SPT_EAGER = 0, SPT_CAPTURE = 1, SPT_REPLAY = 2 };
 void spt_set_capture(spt *t, int how);
 

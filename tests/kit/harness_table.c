@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * harness_table.c - parameter tables of tests, written as Lua writes them: { classes = 10, layers = { { "conv", 64 } } }. */
+ * harness_table.c - parameter tables of tests, written as Lua writes them: { classes = 10, layers = { { "conv",
+ * 64 } } }. */
 #include "harness.h"
 
 #include <ctype.h>

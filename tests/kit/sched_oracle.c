@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * sched_oracle.c - races of a list of operations by plain reachability. Each execution of an operation is a node; its
- * predecessors are the one before it on its stream, what the host had awaited when it submitted it, and the record that a wait
- * found. A node keeps the set of all nodes before it as bits. */
+ * predecessors are the one before it on its stream, what the host had awaited when it submitted it, and the record that
+ * a wait found. A node keeps the set of all nodes before it as bits. */
 #include "sched_oracle.h"
 
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static bool comes_before(const world *w, int a, int b) {
   return a == b || (set_of(w, b)[a / 64] >> (a % 64) & 1);
 }
 
-/* Behind up to three others; -1: none. The last node again where there is no more room: then nothing is known any more. */
+/* Behind up to three others; -1: none. The last node again where there is no more room:
+ * then nothing is known any more. */
 static int node(world *w, int a, int b, int c) {
   int from[] = {a, b, c};
   if (w->n_nodes == MAX_NODES) {
@@ -102,8 +103,9 @@ static int add_access(world *w, access now, int resource) {
     const access *a = &w->list[i];
     if (!((a->mode | now.mode) & SP_WRITE) || (a->task == now.task && a->step == now.step)) continue;
     if (w->full || (in_program_order(a, &now) && comes_before(w, a->node, now.node))) continue;
-    return sp_fail(w->err, SP_E_RACE, "'%s' of step %d and '%s' of step %d meet in '%s', and %s", task_of(w, a->task)->name,
-                   a->step, task_of(w, now.task)->name, now.step, w->in->resources[resource].name,
+    return sp_fail(w->err, SP_E_RACE, "'%s' of step %d and '%s' of step %d meet in '%s', and %s",
+                   task_of(w, a->task)->name, a->step, task_of(w, now.task)->name, now.step,
+                   w->in->resources[resource].name,
                    in_program_order(a, &now) ? "nothing orders them" : "the program has them the other way round");
   }
   if (now.mode & SP_WRITE) *last = -1; /* what comes behind it comes behind all of those */
@@ -314,7 +316,8 @@ so_verdict so_judge(const sp_ops *ops, const sp_sched_input *in, const int *slot
   int period, span, status;
   if (sp_schedule_span(in, slots, &period, &span, err)) return SO_TOO_LARGE;
   for (int round = 0, most = 4; round < 3; round++) {
-    world w = {.ops = ops, .in = in, .slots = slots, .err = err, .state = seed + (uint64_t)round, .root = -1, .host = -1};
+    world w = {
+        .ops = ops, .in = in, .slots = slots, .err = err, .state = seed + (uint64_t)round, .root = -1, .host = -1};
     for (size_t i = 0; i < ops->n; i++)
       if (ops->op[i].kind == SP_OP_LAUNCH && ops->op[i].task < 0) w.root = ops->op[i].lane;
     for (size_t i = 0; i < in->n_tasks; i++)

@@ -36,7 +36,8 @@ static size_t bytes_of(const spt *t, int what, int port, int item) {
 
 /* ---- making ---- */
 void twin_open(twin *w, const char *stage, const char *name, const char *params, int precision, twin_limits limits) {
-  *w = (twin){.stage = stage, .name = name, .how = "", .precision = precision, .limits = limits, .seed = 1, .least = -0.9f};
+  *w = (twin){
+      .stage = stage, .name = name, .how = "", .precision = precision, .limits = limits, .seed = 1, .least = -0.9f};
   w->a = spt_new_on("cpu", stage, params, twin_threads);
   w->b = spt_new_on(twin_device, stage, params, twin_threads);
   ck_assert(w->a && w->b);

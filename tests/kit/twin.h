@@ -58,8 +58,8 @@ void twin_compare(twin *w, int what);
 void twin_compare_step(twin *w); /* outputs, gradients, weights and state */
 
 /* On the device alone: the same bits a second time, captured, and replayed with other values. One call in two where
- * $SP_TEST_SMALL is set, as for the emulator, and one in four under a sanitizer: the memory that it touches is that of the
- * calls before it. */
+ * $SP_TEST_SMALL is set, as for the emulator, and one in four under a sanitizer: the memory that it touches is that of
+ * the calls before it. */
 void twin_repeat(twin *w, bool backward);
 
 void twin_close(twin *w); /* the errors go to the case's line of the table */

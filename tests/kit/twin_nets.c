@@ -166,8 +166,8 @@ static const struct net nets[] = {
     {"encoder", "plain, three halvings, one channel", "{ levels = 3, width = 5 }", 2, 1, 24, 16, KINKS, 0, 0},
     {"encoder", "plain, two layers as one", "{ levels = 4 }", 3, 3, 16, 32, KINKS, 0, 0},
     {"encoder", "unet", "{ model = \"unet\", width = 8 }", 2, 3, 16, 24, KINKS, 0, 0},
-    {"encoder", "unet, halved by convolution", "{ model = \"unet\", width = 4, levels = 2, convs = 1, down = \"conv\" }",
-     2, 3, 12, 20, KINKS, 0, 0},
+    {"encoder", "unet, halved by convolution",
+     "{ model = \"unet\", width = 4, levels = 2, convs = 1, down = \"conv\" }", 2, 3, 12, 20, KINKS, 0, 0},
     {"encoder", "layers with maps",
      "{ layers = { { \"conv\", 4, kernel = 1, bias = false }, { \"conv\", 6, kernel = 2, stride = 2, bias = false }, { "
      "\"batch_norm\" },"
@@ -177,8 +177,8 @@ static const struct net nets[] = {
     {"decoder", "plain, one pixel", "{ classes = 10, width = 16 }", 3, 128, 1, 1, KINKS, 0, 0},
     {"decoder", "plain, one class", "{ classes = 1, width = 4 }", 2, 16, 3, 5, KINKS, 0, 0},
     {"decoder", "unet", "{ classes = 4, width = 8, model = \"unet\" }", 3, 32, 4, 4, KINKS, 2, 8},
-    {"decoder", "unet without skips", "{ classes = 3, width = 4, model = \"unet\", levels = 2, convs = 1 }", 4, 16, 7, 5,
-     KINKS, 0, 0},
+    {"decoder", "unet without skips", "{ classes = 3, width = 4, model = \"unet\", levels = 2, convs = 1 }", 4, 16, 7,
+     5, KINKS, 0, 0},
     {"decoder", "layers", "{ classes = 6, layers = { { \"conv_transpose\", 12 }, { \"conv\", 6, kernel = 1 } } }", 2,
      24, 3, 5, 0, 0, 0},
     {"decoder", "layers that read a map, and the size of another",

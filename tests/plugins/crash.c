@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * crash.c - a stage that ends the program: how, and from where, its parameters say. With SP_TEST_CRASH=HOW in the
- * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened, and with
- * SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. With SP_TEST_SCRATCH=BYTES
- * it asks for so much scratch memory. With SP_TEST_HANDLER=default
+ * environment the file does so as it is loaded; with SP_TEST_END=HOW its format does when a file is written or opened,
+ * and with SP_TEST_END=never it never ends writing. With SP_TEST_ENDED it says when it is unloaded. With
+ * SP_TEST_SCRATCH=BYTES it asks for so much scratch memory. With SP_TEST_HANDLER=default
  * it resets the handler of SIGSEGV as it is loaded, with =own it sets its own in create(). */
 #include <spcore/ext/parallel.h>
 #include <spcore/format.h>
@@ -97,7 +97,8 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *p) {
   return SP_OK;
 }
 
-/* The caller stays in its item: the helpers end the program, all of them at once; what only one thread may do, one does. */
+/* The caller stays in its item: the helpers end the program, all of them at once; what only one thread may do,
+ * one does. */
 static int item(void *arg, int64_t i, int worker) {
   static const struct timespec while_more = {0, 1000000};
   int how = ((const crash_params *)arg)->how;

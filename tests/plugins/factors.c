@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * factors.c - stages y = weight x + bias + shift, where x is all of a sample, which leave the gradients of weight and bias to
- * apply(). The first ones keep the rules, the others break one each, which the door or the conformance suite must name. */
+ * factors.c - stages y = weight x + bias + shift, where x is all of a sample, which leave the gradients of weight and
+ * bias to apply(). The first ones keep the rules, the others break one each,
+ * which the door or the conformance suite must name. */
 #include <spcore/plugin.h>
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * faulty.c - stages that load, but break a rule each; the door and the conformance suite must name it. "good" keeps all. */
+ * faulty.c - stages that load, but break a rule each; the door and the conformance suite must name it.
+ * "good" keeps all. */
 #include <spcore/plugin.h>
 
 #include <fenv.h>

@@ -63,7 +63,8 @@ static int toy_create(sp_ctx *c, const void *p, void **self) {
   return SP_OK;
 }
 
-/* ---- mix: the mean of its inputs, times a weight, a live gain and what is wired to `scale`, and another weight ---- */
+/* ---- mix: the mean of its inputs, times a weight, a live gain and what is wired to `scale`,
+ * and another weight ---- */
 static const sp_param mix_table[] = {DRIFT,
                                      {.name = "learn",
                                       .type = SP_PARAM_INT,

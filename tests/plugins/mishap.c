@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * mishap.c - a stage to which something happens on one rank of several, at a step: for tests of who is named then. It
- * multiplies by a trained number, 1 at first. A rank may have no samples in the last step of an epoch: then it happens in the
- * next. Its parameters are the same on all ranks, which have to have the same. */
+ * multiplies by a trained number, 1 at first. A rank may have no samples in the last step of an epoch: then it happens
+ * in the next. Its parameters are the same on all ranks, which have to have the same. */
 #include <spcore/plugin.h>
 
 #include <math.h>

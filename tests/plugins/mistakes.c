@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * mistakes.c - a stage y = w * x + b that can be told to make one mistake, to test the harness, and `spcore check` with those
- * that end the program. */
+ * mistakes.c - a stage y = w * x + b that can be told to make one mistake, to test the harness, and `spcore check` with
+ * those that end the program. */
 #include <stdlib.h>
 #include <string.h>
 

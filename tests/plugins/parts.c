@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * parts.c - stages y = weight * x + bias whose backward may be in two parts: `cut` keeps the rules, the others break one
- * each, which the door or the conformance suite must name. */
+ * parts.c - stages y = weight * x + bias whose backward may be in two parts: `cut` keeps the rules, the others break
+ * one each, which the door or the conformance suite must name. */
 #include <spcore/plugin.h>
 
 #include <stdlib.h>

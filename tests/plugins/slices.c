@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * slices.c - optimizers with a moment that clip by the norm of all gradients and take slices. The first ones keep the rules, the
- * others break one each, which the door or the conformance suite must name. */
+ * slices.c - optimizers with a moment that clip by the norm of all gradients and take slices. The first ones keep the
+ * rules, the others break one each, which the door or the conformance suite must name. */
 #include <spcore/plugin.h>
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * toy_classes.c - a source of images with one class each: noise, and a brighter quarter that says which of four it is. */
+ * toy_classes.c - a source of images with one class each: noise,
+ * and a brighter quarter that says which of four it is. */
 #include <spcore/plugin.h>
 #include <spcore/rng.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * updates.c - optimizers that say that their update may be made in several calls. The first one keeps the rules, the others
- * break one each, which the conformance suite must name. */
+ * updates.c - optimizers that say that their update may be made in several calls. The first one keeps the rules, the
+ * others break one each, which the conformance suite must name. */
 #include <spcore/plugin.h>
 
 #include <math.h>

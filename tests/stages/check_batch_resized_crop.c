@@ -94,8 +94,8 @@ static int32_t *drawn(const char *params, int64_t n, int64_t h, int64_t w, int t
   return b;
 }
 
-/* Areas are uniform, so are the ratios' logarithms and the places that are left; a whole number of pixels is half a pixel
- * away from what was drawn. The limits are five times the standard error of N draws. */
+/* Areas are uniform, so are the ratios' logarithms and the places that are left; a whole number of pixels is half a
+ * pixel away from what was drawn. The limits are five times the standard error of N draws. */
 START_TEST(as_torchvision) {
   enum { N = 4000, SIDE = 96 };
   int32_t *b = drawn("{ size = 2, scale = { 0.1, 0.5 }, ratio = { 0.5, 2 } }", N, SIDE, SIDE, 1);

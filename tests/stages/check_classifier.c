@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_classifier.c - classifier: shapes and names of each model, gradients, what a model is against plain layers, bits
- * for any team, words of errors. */
+ * check_classifier.c - classifier: shapes and names of each model, gradients, what a model is against plain layers,
+ * bits for any team, words of errors. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_cross_entropy.c - cross_entropy and confusion: values, gradients; and of all losses against class labels: refusals,
- * and the same bits however the work is cut. */
+ * check_cross_entropy.c - cross_entropy and confusion: values, gradients; and of all losses against class labels:
+ * refusals, and the same bits however the work is cut. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

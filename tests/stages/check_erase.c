@@ -77,7 +77,8 @@ START_TEST(boxes_given) {
   for (int d = 0; d < 2; d++)
     for (int o = 0; o < 2; o++) {
       given(3, 20, 17, dtypes[d], orders[o], 0, "{ value = { 10, 20, 30 } }", each);
-      given(4, 9, 40, dtypes[d], orders[o], 1, "{ value = { 10, 20, 30, 40 }, erase_masks = true, mask_fill = 77 }", each);
+      given(4, 9, 40, dtypes[d], orders[o], 1, "{ value = { 10, 20, 30, 40 }, erase_masks = true, mask_fill = 77 }",
+            each);
       given(5, 9, 11, dtypes[d], orders[o], 1, "{ value = 9, erase_masks = true, mask_fill = 77 }", same);
       given(1, 1, 1, dtypes[d], orders[o], 0, "{ value = 9 }", same);
       given(3, 1, 600, dtypes[d], orders[o], 0, "{ value = 9 }", same);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_fold.c - a frozen network's batch norms, sums and activations, several of each, are all folded, and so are maps that
- * are enlarged to be joined, of any; what may not be is not. */
+ * check_fold.c - a frozen network's batch norms, sums and activations, several of each, are all folded, and so are maps
+ * that are enlarged to be joined, of any; what may not be is not. */
 #include "plugins/kits/nn/ops/axis.h"
 #include "plugins/kits/nn/lower/lower.h"
 #include "plugins/kits/nn/ops/row.h"

@@ -310,7 +310,8 @@ START_TEST(test_files_that_are_none) {
   if_put("text.jpg", "hello, this is text", 19);
   ck_assert_int_eq(im_load(&dec, if_path("text.jpg")), SP_OK);
   ck_assert_int_eq(im_rgb(&dec, MANY, &px, &w, &h), IM_BROKEN);
-  ck_assert_str_eq(dec.why, "neither JPEG nor PNG, nor another format that is read: it is text: \"hello, this is text\"");
+  ck_assert_str_eq(dec.why,
+                   "neither JPEG nor PNG, nor another format that is read: it is text: \"hello, this is text\"");
   ck_assert_int_eq(im_size(&dec, &w, &h), IM_BROKEN);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_image_photos.c - what cameras and other programs write: orientations, whole and damaged, inks, WebP and TIFF. */
+ * check_image_photos.c - what cameras and other programs write: orientations, whole and damaged, inks,
+ * WebP and TIFF. */
 #include <check.h>
 #include <png.h>
 #include <stdio.h>

@@ -379,7 +379,8 @@ START_TEST(test_scores_refused) {
   if_pair("big", 45, 36, 0);
   snprintf(more, sizeof more, "max_pixels = 1600, names = { { \"a\", original = \"%s\" }, { \"b\" }, { \"c\" } }",
            if_path("images/big.png"));
-  refuses(of_scores(more, 0, 0), SP_E_DATA, "big.png: 45 x 36 pixels, and max_pixels is 1600; max_pixels = 1620 takes it");
+  refuses(of_scores(more, 0, 0), SP_E_DATA,
+          "big.png: 45 x 36 pixels, and max_pixels is 1600; max_pixels = 1620 takes it");
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_layers.c - each op of tests/kit/nn_ops.list, and `layers` as a graph: names, what reads what, taps; gradients, equal
- * bits, words of errors. check_nn.c has what all networks share. */
+ * check_layers.c - each op of tests/kit/nn_ops.list, and `layers` as a graph: names, what reads what, taps; gradients,
+ * equal bits, words of errors. check_nn.c has what all networks share. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -151,7 +151,8 @@ START_TEST(names) {
 }
 END_TEST
 
-/* Taps come in the order of the list, of any shape; without any there are none, but an encoder then gives the halved. */
+/* Taps come in the order of the list, of any shape; without any there are none,
+ * but an encoder then gives the halved. */
 START_TEST(taps) {
   static const struct net net = {
       "{ layers = { { \"conv\", 4, kernel = 2, stride = 2, tap = true }, { \"relu\", tap = true },"
@@ -189,8 +190,8 @@ static float *out(spt *t) {
   return v;
 }
 
-/* A share of the elements, or whole maps, drawn anew for each layer and sample, whatever the order in memory and the team; but
- * nothing where it is not trained. */
+/* A share of the elements, or whole maps, drawn anew for each layer and sample, whatever the order in memory and the
+ * team; but nothing where it is not trained. */
 START_TEST(drops) {
   enum { MAP = 30 * 20, ALL = 4 * 8 * MAP };
   static const char *const params[] = {"{ layers = { { \"dropout\", p = 0.25, name = \"a\" } } }",
@@ -238,8 +239,8 @@ START_TEST(alone) {
 }
 END_TEST
 
-/* Batch norm, a sum, ReLU and other activations within convolutions, some of them by other sums of products; all of a frozen
- * network. */
+/* Batch norm, a sum, ReLU and other activations within convolutions, some of them by other sums of products; all of a
+ * frozen network. */
 START_TEST(frozen_as_open) {
   static const struct net all[] = {
       {"{ layers = { { \"conv\", 32, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" }, { \"conv\", 64, pad = "
@@ -301,8 +302,8 @@ START_TEST(frozen_nan) {
 }
 END_TEST
 
-/* What a frozen network gives for an image hangs on no other image of the batch, nor on its place there: a cache holds what came
- * of another one. 3 images, and more than are few rows of a product. */
+/* What a frozen network gives for an image hangs on no other image of the batch, nor on its place there: a cache holds
+ * what came of another one. 3 images, and more than are few rows of a product. */
 START_TEST(neighbours) {
   static const int counts[] = {3, 8, 35};
   static const char params[] =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_nn_overlap.c - encoder, decoder, layers and classifier: one instance called by several threads at once, each with
- * its own data, computes the bits that it computes for them one after another. */
+ * check_nn_overlap.c - encoder, decoder, layers and classifier: one instance called by several threads at once, each
+ * with its own data, computes the bits that it computes for them one after another. */
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -78,7 +78,8 @@ START_TEST(test_images) {
   static const struct {
     int channels, planar;
     const char *shape;
-  } forms[] = {{3, 0, "3, 4, 6, 3"}, {3, 1, "3, 3, 4, 6"}, {1, 0, "3, 4, 6"}, {1, 0, "3, 4, 6, 1"}, {1, 0, "3, 1, 4, 6"}};
+  } forms[] = {
+      {3, 0, "3, 4, 6, 3"}, {3, 1, "3, 3, 4, 6"}, {1, 0, "3, 4, 6"}, {1, 0, "3, 4, 6, 1"}, {1, 0, "3, 1, 4, 6"}};
   put("labels", "|u1", "3,", "\1\0\1", 3);
   for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
     put_images("images", 3, forms[f].channels, forms[f].planar, forms[f].shape);
@@ -222,7 +223,8 @@ START_TEST(test_numbers) {
         float want = v[order[i / (ROW * C)] * ROW * C + i % (ROW * C)];
         if (isnan(want)) want = ranged ? -2.0f : 0.0f;
         if (ranged) want = (want + 2.0f) / 8.0f;
-        ck_assert_msg(fabsf(got[i] - want) < 1e-6f * (1.0f + fabsf(want)), "%d: %g, not %g", i, (double)got[i], (double)want);
+        ck_assert_msg(fabsf(got[i] - want) < 1e-6f * (1.0f + fabsf(want)), "%d: %g, not %g", i, (double)got[i],
+                      (double)want);
       }
       spt_free(t);
     }
@@ -312,8 +314,10 @@ START_TEST(test_headers_refused) {
       {"{'descr': '|u1', 'fortran_order': True, 'shape': (2, 4, 6), }",
        "its elements lie in Fortran's order; save it from "
        "numpy.ascontiguousarray(array)"},
-      {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (2, 4, 6), }", "its elements are records; save each field"},
-      {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "it holds objects (a pickle of Python), as of rows of"},
+      {"{'descr': [('a', '|u1')], 'fortran_order': False, 'shape': (2, 4, 6), }",
+       "its elements are records; save each field"},
+      {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }",
+       "it holds objects (a pickle of Python), as of rows of"},
       {"{'descr': '<U3', 'fortran_order': False, 'shape': (2,), }", "its elements are texts; save numbers"},
       {"{'descr': '|S3', 'fortran_order': False, 'shape': (2,), }", "its elements are texts; save numbers"},
       {"{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2,), }", "its elements are times; save numbers"},

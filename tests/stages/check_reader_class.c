@@ -137,7 +137,8 @@ static void mark(const char *more, int mark, int side[50]) {
   spt_free(t);
 }
 
-/* Both parts hold each image once, with its label, and each class by its share; what more files bring changes few sides. */
+/* Both parts hold each image once, with its label, and each class by its share;
+ * what more files bring changes few sides. */
 START_TEST(test_split) {
   int side[2][50] = {{0}}, moved = 0;
   ten_by_five();
@@ -290,9 +291,10 @@ START_TEST(test_left_out) {
     if (!k) ck_assert_msg(!strstr(log, "left out"), "%s", log);
     for (size_t i = 0; !k && i < SP_ARRAY(files); i++) if_put(in_tree(files[i]), "x", 1);
     if (!k) continue;
-    const char *line = strstr(log, "tree: left out: 1 image outside of the classes' folders, 2 files of other endings, "
-                                   "such as notes.txt, 2 files of Photoshop or GIMP, such as a/x.xcf, to be converted: "
-                                   "magick FILE.psd FILE.png, of ImageMagick, 2 hidden or system files, such as .git\n");
+    const char *line =
+        strstr(log, "tree: left out: 1 image outside of the classes' folders, 2 files of other endings, "
+                    "such as notes.txt, 2 files of Photoshop or GIMP, such as a/x.xcf, to be converted: "
+                    "magick FILE.psd FILE.png, of ImageMagick, 2 hidden or system files, such as .git\n");
     ck_assert_msg(line && !strstr(line + 12, "left out"), "%s", log);
   }
 }
@@ -566,7 +568,8 @@ START_TEST(test_parameters_refused) {
   } bad[] = {
       {"{ path = \"/nowhere/at/all\", target = \"class\" }", SP_E_NOTFOUND,
        "/nowhere/at/all: No such file or directory"},
-      {"{ path = \"/dev/null\", target = \"class\" }", SP_E_NOTFOUND, "/dev/null: neither a folder nor a .csv, .tsv or .txt file"},
+      {"{ path = \"/dev/null\", target = \"class\" }", SP_E_NOTFOUND,
+       "/dev/null: neither a folder nor a .csv, .tsv or .txt file"},
       {"{ target = \"class\" }", SP_E_INVALID, "with a subfolder for each class"},
       {"{ path = \"shapes\", target = \"class\", classes = 6 }", SP_E_INVALID,
        "classes = 6, but the set shapes has 5 with target = \"class\""},

@@ -136,9 +136,11 @@ START_TEST(test_samples) {
   int keep = log_begin(if_path("log"));
   spt *r = reader("set", CLASS, 3);
   const char *log = log_end(keep, if_path("log"));
-  ck_assert_msg(strstr(log, ": left out: 3 files of other endings, such as __index__.json, 1 hidden or system file (.hidden), "
-                            "1 label or mask without an image (lone.cls), 1 member with a dot in its key (a.c.d.cls; a key ends "
-                            "at the first dot of a name)\n"), "%s", log);
+  ck_assert_msg(
+      strstr(log, ": left out: 3 files of other endings, such as __index__.json, 1 hidden or system file (.hidden), "
+                  "1 label or mask without an image (lone.cls), 1 member with a dot in its key (a.c.d.cls; a key ends "
+                  "at the first dot of a name)\n"),
+      "%s", log);
   ck_assert_int_eq(spt_length(r), 3);
   ck_assert_double_eq(attr(r, "classes"), 3);
   expect(r, 0, 3, (int[]){2, 1, 3}, (int[]){0, 2, 2}); /* by class, then as they lie */
@@ -202,11 +204,12 @@ END_TEST
 START_TEST(test_numbers_of_classes) {
   static const struct {
     const char *label, *params, *words;
-  } bad[] = {{"-1", CLASS, "0000.cls: label -1; classes are counted from 0"},
-             {"5", CLASS ", classes = 5", "0000.cls: label 5, but there are 5 classes (0 to 4)"},
-             {"2000000000", CLASS, "0000.cls: label 2000000000 would make more than 1000000 classes"},
-             {" \n", CLASS, "0000.cls is empty, or no single line of UTF-8; a label is a number, or the name of a class"},
-             {"1\n2", CLASS, "0000.cls has 2 labels, so it is for target = \"labels\""}};
+  } bad[] = {
+      {"-1", CLASS, "0000.cls: label -1; classes are counted from 0"},
+      {"5", CLASS ", classes = 5", "0000.cls: label 5, but there are 5 classes (0 to 4)"},
+      {"2000000000", CLASS, "0000.cls: label 2000000000 would make more than 1000000 classes"},
+      {" \n", CLASS, "0000.cls is empty, or no single line of UTF-8; a label is a number, or the name of a class"},
+      {"1\n2", CLASS, "0000.cls has 2 labels, so it is for target = \"labels\""}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     add_sample("", 0, bad[i].label);
     write_tar("set/one.tar");
@@ -414,11 +417,12 @@ END_TEST
 START_TEST(test_samples_refused) {
   static const struct {
     const char *names[4], *words;
-  } bad[] = {{{"a.png", "a.cls", "a.png"}, "set/one.tar: a.png is there twice; pack it again"},
-             {{"a.png", "a.cls", "b.png", "a.cls"}, "set/one.tar: a.cls is there twice"},
-             {{"a.png", "a.cls", "a.jpg"}, "set/one.tar: a.png and a.jpg have the same name up to the first dot"},
-             {{"a.png", "a.cls", "b.png"}, "set/one.tar: b.png has no label: there is no b.cls"},
-             {{"a.cls", "b.txt"}, "the shards hold no sample: KEY.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm with KEY.cls"}};
+  } bad[] = {
+      {{"a.png", "a.cls", "a.png"}, "set/one.tar: a.png is there twice; pack it again"},
+      {{"a.png", "a.cls", "b.png", "a.cls"}, "set/one.tar: a.cls is there twice"},
+      {{"a.png", "a.cls", "a.jpg"}, "set/one.tar: a.png and a.jpg have the same name up to the first dot"},
+      {{"a.png", "a.cls", "b.png"}, "set/one.tar: b.png has no label: there is no b.cls"},
+      {{"a.cls", "b.txt"}, "the shards hold no sample: KEY.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm with KEY.cls"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     for (int k = 0; k < 4 && bad[i].names[k]; k++) {
       if (strstr(bad[i].names[k], ".cls")) add_text(bad[i].names[k], "0");
@@ -434,7 +438,8 @@ START_TEST(test_samples_refused) {
   memcpy(add("a.cls", NULL, 0, '1', 0) + LINK, "b.cls", 5);
   sum_up(t.p + t.n - BLOCK);
   write_tar("set/one.tar");
-  refused("set", CLASS, SP_E_DATA, "set/one.tar: a.cls is a link; pack a copy of the files without links, as `cp -rL FOLDER COPY`");
+  refused("set", CLASS, SP_E_DATA,
+          "set/one.tar: a.cls is a link; pack a copy of the files without links, as `cp -rL FOLDER COPY`");
 }
 END_TEST
 

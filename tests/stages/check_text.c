@@ -83,9 +83,19 @@ START_TEST(test_letters) {
   static const struct {
     const char *text;
     int right;
-  } cases[] = {{"", 0},         {"ab", 2},           {"\xC3\xA9x", 3},   {"a\xE9z", 1},     {"\xC3", 0},
-               {"\xC0\x80", 0}, {"\xE0\x9F\xBF", 0}, {"\xED\xA0\x80", 0}, {"\xF0\x9F\x98\x80", 4}, {"\xF4\x90\x80\x80", 0},
-               {"\xE4\xB8\xAD\xFF", 3}, {"\xF0\x8F\xBF\xBF", 0}, {"\xE4\xB8", 0}};
+  } cases[] = {{"", 0},
+               {"ab", 2},
+               {"\xC3\xA9x", 3},
+               {"a\xE9z", 1},
+               {"\xC3", 0},
+               {"\xC0\x80", 0},
+               {"\xE0\x9F\xBF", 0},
+               {"\xED\xA0\x80", 0},
+               {"\xF0\x9F\x98\x80", 4},
+               {"\xF4\x90\x80\x80", 0},
+               {"\xE4\xB8\xAD\xFF", 3},
+               {"\xF0\x8F\xBF\xBF", 0},
+               {"\xE4\xB8", 0}};
   for (size_t k = 0; k < SP_ARRAY(cases); k++)
     ck_assert_msg(text_wrong(cases[k].text, strlen(cases[k].text)) == (size_t)cases[k].right, "case %zu", k);
 }
@@ -120,17 +130,25 @@ START_TEST(test_what) {
     const char *words; /* NULL: nothing is known */
   } cases[] = {
       {BYTES(""), "the file is empty"},
-      {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:12\n"), "it is a Git LFS pointer, not the file itself; `git lfs pull`"},
+      {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:12\n"),
+       "it is a Git LFS pointer, not the file itself; `git lfs pull`"},
       {BYTES("\n<!DOCTYPE html>\n<html>"), "it is a page of the web (HTML): the download has failed"},
       {BYTES("\xEF\xBB\xBF <HTML lang=en>"), "a page of the web (HTML)"},
       {BYTES("<?xml version=\"1.0\"?>\n<svg"), "it is an XML document"},
       {BYTES("<svg xmlns"), "it is an SVG drawing; convert it"},
-      {BYTES("PK\3\4\24\0\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.npy"), "a NumPy archive (.npz), not one array"},
+      {BYTES("PK\3\4\24\0\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0a.npy"),
+       "a NumPy archive (.npz), not one array"},
       {BYTES("PK\3\4\24\0\0\0\10\0"), "it is a zip archive; unpack it"},
       {BYTES("\x80\4\x95"), "it is a pickle of Python"},
-      {BYTES("\0\0\0\x1C" "ftypheic"), "it is a HEIC image, as iPhones write it; convert it to PNG or JPEG"},
-      {BYTES("\0\0\0\x1C" "ftypavif"), "it is an AVIF image"},
-      {BYTES("\0\0\0\x1C" "ftypisom"), "it is a film"},
+      {BYTES("\0\0\0\x1C"
+             "ftypheic"),
+       "it is a HEIC image, as iPhones write it; convert it to PNG or JPEG"},
+      {BYTES("\0\0\0\x1C"
+             "ftypavif"),
+       "it is an AVIF image"},
+      {BYTES("\0\0\0\x1C"
+             "ftypisom"),
+       "it is a film"},
       {BYTES("\0\0\0\x0CjP  \r\n"), "it is a JPEG 2000 image"},
       {BYTES("\0\5\x16\7\0\2"), "of a Mac"},
       {BYTES("\0\0\0\0\0\0\0\0"), "it is zeros"},
@@ -142,7 +160,8 @@ START_TEST(test_what) {
   char words[WHAT_WORDS];
   for (size_t k = 0; k < SP_ARRAY(cases); k++) {
     int known = what_is(cases[k].bytes, cases[k].n, words);
-    ck_assert_msg(!!known == !!cases[k].words && strstr(words, cases[k].words ? cases[k].words : ""), "case %zu: %s", k, words);
+    ck_assert_msg(!!known == !!cases[k].words && strstr(words, cases[k].words ? cases[k].words : ""), "case %zu: %s", k,
+                  words);
   }
   ck_assert_int_eq(what_is_file(if_path("none"), words), 0);
   if_put("t", "PK\3\4", 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_wino.c - Winograd's convolution beside the plain sum in double precision, by the code for each instruction set that is
- * here: of the source itself, since what is built takes the best one only. */
+ * check_wino.c - Winograd's convolution beside the plain sum in double precision, by the code for each instruction set
+ * that is here: of the source itself, since what is built takes the best one only. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_writer.c - the stage `writer`: rows by the samples' numbers, in any order; a file that is whole after each step. */
+ * check_writer.c - the stage `writer`: rows by the samples' numbers, in any order;
+ * a file that is whole after each step. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

@@ -19,8 +19,8 @@ extern "C" {
 typedef struct sp_parallel {
   uint32_t size, reserved;
 
-  /* The team size of a stage: the run option --threads. Constant for the life of the instance. Libraries with threads of
-   * their own (OpenMP) are to use as many. [any thread, within a callback] */
+  /* The team size of a stage: the run option --threads. Constant for the life of the instance. Libraries with threads
+   * of their own (OpenMP) are to use as many. [any thread, within a callback] */
   int (*threads)(sp_ctx *ctx);
 
   /* Calls fn(arg, i, worker) for every i in 0..n-1, on the calling thread and up to `threads` - 1 helpers; returns when

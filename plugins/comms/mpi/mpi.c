@@ -2,8 +2,8 @@
  * mpi.c - communicator between processors of any hosts: MPI, of processes that mpirun or srun has started.
  *
  * Every call is a non-blocking one that is asked again and again whether it is done, since one that blocks cannot be
- * ended from outside. What abort() leaves in flight stays MPI's for good: nobody asks for it any more, so nothing moves,
- * and such a process does not finalize MPI, which would wait for the others. */
+ * ended from outside. What abort() leaves in flight stays MPI's for good: nobody asks for it any more, so nothing
+ * moves, and such a process does not finalize MPI, which would wait for the others. */
 #include <mpi.h>
 
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ typedef struct mpi_comm {
 
 static atomic_int broken; /* some communicator of this process has ended badly */
 
-/* ---- failures ----------------------------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 static int mpi_failed(sp_ctx *ctx, int code, const char *what) {
   char words[MPI_MAX_ERROR_STRING];
@@ -60,7 +60,7 @@ static void fails_with(mpi_comm *c, int state) {
 
 static void mpi_abort(void *comm) { fails_with(comm, ABORTED); }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static int until_done(sp_ctx *ctx, mpi_comm *c, MPI_Request *request) {
   const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -147,7 +147,7 @@ static int mpi_broadcast(sp_ctx *ctx, void *comm, void *buf, size_t bytes, int r
   return rc;
 }
 
-/* ---- open --------------------------------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------------------------------------- */
 
 /* As the process exits. Where it fails, or another rank has, that must not wait for all. */
 static void finalize(int status, void *arg) {

@@ -35,8 +35,8 @@
 
 #define BLOCK 4096 /* windows begin and end with one */
 
-/* Bytes of a rank that are sent and received in one call rather than gathered in windows in several, which takes more bytes a
- * second: train_seg on two H200s is 1 % faster with up to 1.5 MiB, train_cls 1 % slower with 3. */
+/* Bytes of a rank that are sent and received in one call rather than gathered in windows in several, which takes more
+ * bytes a second: train_seg on two H200s is 1 % faster with up to 1.5 MiB, train_cls 1 % slower with 3. */
 #define TOGETHER (2u << 20)
 
 typedef struct nccl_block {
@@ -61,7 +61,7 @@ typedef struct nccl_comm {
   nccl_block *blocks;
 } nccl_comm;
 
-/* ---- calls of NCCL ------------------------------------------------------------------------------------------------ */
+/* ---- calls of NCCL ----------------------------------------------------------------------------------------------- */
 
 /* With the lock held: a communicator that has failed before is not used again. */
 static int state_of(sp_ctx *ctx, const nccl_comm *c) {
@@ -98,7 +98,8 @@ static ncclResult_t state_in_nccl(const nccl_comm *c) {
 }
 
 /* Waits without the lock until NCCL has done what it was asked for; a launch is done in a few microseconds. It is asked
- * whatever the call returned: ncclCommWindowRegister returns ncclSuccess when a thread of NCCL's has only just begun. */
+ * whatever the call returned: ncclCommWindowRegister returns ncclSuccess when a thread of NCCL's has only just
+ * begun. */
 static int settle(sp_ctx *ctx, nccl_comm *c, ncclResult_t rc, double seconds, const char *what) {
   const struct timespec nap = {.tv_nsec = NAP_NS};
   double begun = now();
@@ -131,9 +132,10 @@ static int refused(nccl_comm *c, int status) {
   return status;
 }
 
-/* ---- calls -------------------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* As sends and receives: a piece of `src` for each rank, or all of it for everybody. In place there is none for oneself. */
+/* As sends and receives: a piece of `src` for each rank, or all of it for everybody.
+ * In place there is none for oneself. */
 static ncclResult_t grouped(const nccl_comm *c, void *dst, const void *src, size_t each, bool same,
                             cudaStream_t stream) {
   bool own = !same || src != (const char *)dst + (size_t)c->rank * each;
@@ -179,7 +181,8 @@ static int nccl_all_gather(sp_ctx *ctx, void *comm, void *dst, const void *src, 
   return leave(ctx, c, each ? gather(c, dst, src, each, ctx->stream) : ncclSuccess, "all_gather");
 }
 
-/* One kernel for all. That for windows leaves bytes out where sizes differ (2.28.3), which sends and receives do not. */
+/* One kernel for all. That for windows leaves bytes out where sizes differ (2.28.3),
+ * which sends and receives do not. */
 static ncclResult_t gather_all(const nccl_comm *c, const sp_comm_gather *list, size_t n, bool alike,
                                cudaStream_t stream) {
   ncclResult_t rc = ncclGroupStart(), ended;
@@ -212,7 +215,8 @@ static int nccl_all_gather_list(sp_ctx *ctx, void *comm, const sp_comm_gather *l
   return leave(ctx, c, gather_all(c, list, n, alike, ctx->stream), "all_gather_list");
 }
 
-/* NCCL's ring kernels wait for ever where 3 MiB lie in registered memory, as windows are (2.28.3); sends and receives do not. */
+/* NCCL's ring kernels wait for ever where 3 MiB lie in registered memory, as windows are (2.28.3);
+ * sends and receives do not. */
 static ncclResult_t from_one(const nccl_comm *c, void *buf, size_t bytes, int root, cudaStream_t stream) {
   const nccl_block *b = c->windows ? c->blocks : NULL;
   while (b && ((char *)buf < b->ptr || (char *)buf >= b->ptr + b->bytes)) b = b->next;
@@ -245,8 +249,8 @@ static int nccl_poll(sp_ctx *ctx, void *comm) {
   return rc;
 }
 
-/* NCCL's abort crashes now and then where it cuts a call short that has only begun (2.28, beside other work on the GPUs: 5
- * of 91 tries). So a call has a moment to be on its way, or to wait for the ranks that are not there. */
+/* NCCL's abort crashes now and then where it cuts a call short that has only begun (2.28, beside other work on the
+ * GPUs: 5 of 91 tries). So a call has a moment to be on its way, or to wait for the ranks that are not there. */
 static void calm_down(ncclComm_t native) {
   const struct timespec nap = {.tv_nsec = NAP_NS};
   ncclResult_t state = ncclInProgress;
@@ -262,8 +266,8 @@ static void *end(void *native) {
   return NULL;
 }
 
-/* NCCL's abort first ends what is in flight, then waits until every graph that has captured a call is destroyed, which is
- * for the thread to do that has been waiting: so it is on a thread of its own. */
+/* NCCL's abort first ends what is in flight, then waits until every graph that has captured a call is destroyed, which
+ * is for the thread to do that has been waiting: so it is on a thread of its own. */
 static void nccl_abort(void *comm) {
   nccl_comm *c = comm;
   pthread_mutex_lock(&c->lock);
@@ -275,7 +279,8 @@ static void nccl_abort(void *comm) {
   if (here) end(native);
 }
 
-/* No graph has calls of it any more. False: NCCL is still at work. On four H200s its abort took 2.6 s where rank 0 had died. */
+/* No graph has calls of it any more. False: NCCL is still at work.
+ * On four H200s its abort took 2.6 s where rank 0 had died. */
 static bool await_end(nccl_comm *c) {
   struct timespec until;
   pthread_mutex_lock(&c->lock);
@@ -291,7 +296,7 @@ static bool await_end(nccl_comm *c) {
   return !c->left;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static int register_window(sp_ctx *ctx, nccl_comm *c, nccl_block *b) {
 #if HAVE_WINDOWS
@@ -365,7 +370,7 @@ static void nccl_free(void *comm, void *ptr) {
   free(b);
 }
 
-/* ---- open --------------------------------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------------------------------------- */
 
 static void nccl_close(void *comm) {
   nccl_comm *c = comm;
@@ -435,8 +440,9 @@ static int make(sp_ctx *ctx, const sp_comm_boot *boot, nccl_comm **c, nccl_note 
   return SP_OK;
 }
 
-/* NCCL's abort crashes where it has registered memory for sends and receives: it asks a proxy to forget it, over a socket that
- * it has freed before (2.28.3, and that of PyTorch 2.11). These are read once, by the first call of NCCL. */
+/* NCCL's abort crashes where it has registered memory for sends and receives: it asks a proxy to forget it, over a
+ * socket that it has freed before (2.28.3, and that of PyTorch 2.11). These are read once,
+ * by the first call of NCCL. */
 static void register_nothing(void) {
   setenv("NCCL_LOCAL_REGISTER", "0", 0);
   setenv("NCCL_GRAPH_REGISTER", "0", 0);

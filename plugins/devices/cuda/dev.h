@@ -57,8 +57,8 @@ typedef struct cuda_graph {
   int status;           /* what its launch makes of the stream */
 } cuda_graph;
 
-/* Makes the device current on the calling thread, and the only way to: what is current is remembered there. enter() fails if
- * the context has ended. */
+/* Makes the device current on the calling thread, and the only way to: what is current is remembered there. enter()
+ * fails if the context has ended. */
 cudaError_t sp_cuda_make_current(int ordinal);
 int sp_cuda_enter(sp_ctx *ctx, cuda_dev *dev);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * device.c - NVIDIA GPUs as a device, plain C on the CUDA runtime: what there is, memory, the plugin's table.
  *
- * Everything is submitted by one thread; event_sync() alone may be called by others. The primary context is used, so that
- * the libraries' handles see the same memory. */
+ * Everything is submitted by one thread; event_sync() alone may be called by others. The primary context is used, so
+ * that the libraries' handles see the same memory. */
 #include "dev.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@
 
 #define DOTTED(v) (v) / 1000, (v) % 1000 / 10
 
-/* Streams share hardware queues; with the usual 8, one that waits can hold up another. Read when the context is made. */
+/* Streams share hardware queues; with the usual 8, one that waits can hold up another.
+ * Read when the context is made. */
 static void set_connections(void) { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
 
 static int no_device(sp_ctx *ctx, cudaError_t rc) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * lib.c - handles and workspace of a lane for cuBLAS, cuBLASLt and cuDNN.
  *
- * The libraries are hundreds of megabytes, so they are opened when a stage first asks, not when this module is loaded. */
+ * The libraries are hundreds of megabytes, so they are opened when a stage first asks,
+ * not when this module is loaded. */
 #include "dev.h"
 
 #include <cublas_v2.h>

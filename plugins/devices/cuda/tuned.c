@@ -3,8 +3,8 @@
  *
  * A line is KEY, a tab, VALUE. What was chosen first holds: in memory until the process ends, though its devices are
  * closed and opened, and in the file for everybody. Another algorithm means other last bits, so the file is read and
- * written under a lock, and a process that measured beside another takes what that one has stored. A rank of a job takes what
- * rank 0 has, and leaves the file as it is. */
+ * written under a lock, and a process that measured beside another takes what that one has stored. A rank of a job
+ * takes what rank 0 has, and leaves the file as it is. */
 #include "dev.h"
 
 #include <errno.h>
@@ -300,7 +300,7 @@ int sp_cuda_set_tuned(sp_ctx *ctx, const char *key, const char *refused, char *v
   return give(ctx, t, find(t, key), value, bytes);
 }
 
-/* ---- what the host asks for, where a job has several ranks --------------------------------------------------------- */
+/* ---- what the host asks for, where a job has several ranks ------------------------------------------------------- */
 
 static int taken(sp_ctx *ctx, void *dev, uint64_t k, sp_choice *out) {
   table *t;

@@ -16,7 +16,8 @@ int st_dtype_of(const char *word);
 size_t st_dtype_size(int dtype);
 /* Of an element of any type of the format, also of those that we have not; 0: there is no such type. */
 unsigned st_bits(const char *word);
-/* Bytes of a tensor of elements of so many bits; false where they overflow, an extent is negative, or bits are left over. */
+/* Bytes of a tensor of elements of so many bits; false where they overflow, an extent is negative,
+ * or bits are left over. */
 int st_bytes(const sp_spec *spec, unsigned bits, uint64_t *bytes);
 
 int st_open(sp_ctx *ctx, const char *path, void **file);

@@ -69,8 +69,11 @@ static int no_header(sp_ctx *ctx, const st_file *f, const char *why) {
   if (status) return status;
   if (!n) return BAD(ctx, "%s: an empty file; get it again", f->path);
   if (is_pickle(head, n))
-    return BAD(ctx, "%s: no safetensors file but a file of PyTorch (a pickle), which is not read here: name it FILE.pth, and "
-               "spcore_convert.py FILE.pth -o NAME writes NAME.safetensors", f->path);
+    return BAD(
+        ctx,
+        "%s: no safetensors file but a file of PyTorch (a pickle), which is not read here: name it FILE.pth, and "
+        "spcore_convert.py FILE.pth -o NAME writes NAME.safetensors",
+        f->path);
   if (what_is(head, n, words)) return BAD(ctx, "%s: no safetensors file: %s", f->path, words);
   return BAD(ctx, "%s: %s", f->path, why);
 }
@@ -87,7 +90,8 @@ static int load_header(sp_ctx *ctx, st_file *f) {
   if (fstat(f->fd, &st)) return ctx->host->fail(ctx, SP_E_IO, "%s: %s", f->path, strerror(errno));
   if (!S_ISREG(st.st_mode)) return ctx->host->fail(ctx, SP_E_IO, "%s: not a regular file", f->path);
   f->size = (uint64_t)st.st_size;
-  snprintf(reason, sizeof reason, "too short: %llu bytes, the header's length alone takes 8", (unsigned long long)f->size);
+  snprintf(reason, sizeof reason, "too short: %llu bytes, the header's length alone takes 8",
+           (unsigned long long)f->size);
   if (f->size < 8) return no_header(ctx, f, reason);
   if ((rc = read_at(ctx, f, raw, 8, 0))) return rc;
   for (int i = 7; i >= 0; i--) n = n << 8 | raw[i];

@@ -8,7 +8,8 @@ static int64_t width(const sp_spec *s) { return s->shape[s->ndim - 1]; }
 /* What tensor `i` of the port is called in errors. */
 static const char *kind(int port) { return port == AUG_IMAGES ? "image" : "mask"; }
 
-/* By how many pixels apart two dimensions of a tensor lie says `order`; of images the last two must be W and H, or C. */
+/* By how many pixels apart two dimensions of a tensor lie says `order`; of images the last two must be W and H,
+ * or C. */
 static int check_one(sp_ctx *ctx, int port, uint32_t i, const sp_spec *s, const sp_spec *first) {
   const sp_host *host = ctx->host;
   int rows_last = s->order == SP_CHANNELS_LAST && port == AUG_IMAGES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * cubic_cpu.c - bytes, bicubic with antialiasing: rows are scaled along x into a ring of bytes, eight at once, and these
- * are added up along y. */
+ * cubic_cpu.c - bytes, bicubic with antialiasing: rows are scaled along x into a ring of bytes, eight at once, and
+ * these are added up along y. */
 #include <string.h>
 
 #include "cubic.h"
@@ -97,8 +97,8 @@ static void row_along_x(const cubic_table *t, uint8_t *out, const uint8_t *x, in
     }
 }
 
-/* A worker's memory. Rows that are scaled along x are a ring, row r at r % size, which has from .. to - 1; they are made in
- * groups, of which the rows that are too many go to `spare`. */
+/* A worker's memory. Rows that are scaled along x are a ring, row r at r % size, which has from .. to - 1; they are
+ * made in groups, of which the rows that are too many go to `spare`. */
 typedef struct room {
   const cubic_job *j;
   int32_t *sums;   /* of a group, or of a row */

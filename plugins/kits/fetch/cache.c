@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * cache.c - the folder of what was fetched: places, what is known of a file, locks, and room.
  *
- * ROOT/HOST-HASH/NAME is a file, NAME.info what is known of it, NAME.part what there is of it so far. Locks are those of flock,
- * which end with their process. ROOT/readers has a file for each process, which it locks, with the paths that it reads. */
+ * ROOT/HOST-HASH/NAME is a file, NAME.info what is known of it, NAME.part what there is of it so far. Locks are those
+ * of flock, which end with their process. ROOT/readers has a file for each process, which it locks,
+ * with the paths that it reads. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

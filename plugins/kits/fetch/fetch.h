@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * fetch.h - files at HTTP(S) addresses, in a folder of this machine: fetched once, checked, shared by processes.
  *
- * An address may have a name and a password, or a query with a key. They go to the server and nowhere else: words, files and
- * what the functions return have the bare address, scheme://host/path. */
+ * An address may have a name and a password, or a query with a key. They go to the server and nowhere else: words,
+ * files and what the functions return have the bare address, scheme://host/path. */
 #ifndef SP_PLUGINS_FETCH_H
 #define SP_PLUGINS_FETCH_H
 
@@ -16,7 +16,8 @@
 
 /* ---- address.c ---- */
 int fetch_is_address(const char *text); /* begins with http:// or https:// */
-/* Without name, password, query and fragment. Returns its length, as snprintf. Of what is no address: the text itself. */
+/* Without name, password, query and fragment. Returns its length, as snprintf. Of what is no address:
+ * the text itself. */
 int fetch_bare(const char *text, char *to, size_t size);
 
 /* ---- fetch.c ---- */
@@ -27,8 +28,8 @@ typedef struct fetch_how {
   double pause, timeout; /* s: between two tries, doubled each time; without a byte */
 } fetch_how;
 
-/* Brings all of them, four at a time, with a line on each that has to be tried again. What is there is asked for anew only where
- * the process has not done so. `optional`: of one that the server does not have nothing is said. */
+/* Brings all of them, four at a time, with a line on each that has to be tried again. What is there is asked for anew
+ * only where the process has not done so. `optional`: of one that the server does not have nothing is said. */
 int fetch_all(sp_ctx *ctx, const fetch_how *how, char *const *addresses, size_t n, int optional);
 
 /* What fetch_all has brought in this process. */

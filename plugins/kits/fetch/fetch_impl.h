@@ -31,8 +31,8 @@ void fetch_touch(const char *path); /* it is used now */
 int fetch_lock(const char *path, int (*wait)(void *arg), void *arg);
 /* Notes that this process reads the file: it stays. */
 int fetch_keep(const char *root, const char *path);
-/* Deletes what was used longest ago and nobody reads, until `bytes` more fit into the bound. Returns how many bytes are too many
- * still. */
+/* Deletes what was used longest ago and nobody reads, until `bytes` more fit into the bound. Returns how many bytes are
+ * too many still. */
 int64_t fetch_make_room(const char *root, int64_t most, int64_t bytes);
 
 /* ---- transfer.c ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * library.c - libcurl and libcrypto, opened when an address is first fetched: with what they need they take longer to load than
- * a folder to list. */
+ * library.c - libcurl and libcrypto, opened when an address is first fetched: with what they need they take longer to
+ * load than a folder to list. */
 #include "library.h"
 
 #include <dlfcn.h>

@@ -261,8 +261,7 @@ static void explain(transfer *t, CURLcode code) {
   else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
     snprintf(r->why, FETCH_WHY,
              "%.300s. To trust the server's certificate, let CURL_CA_BUNDLE (or SSL_CERT_FILE) name a PEM file with "
-             "it, or with "
-             "that of who signed it",
+             "it, or with that of who signed it",
              words);
   else snprintf(r->why, FETCH_WHY, "%.400s", words);
 }

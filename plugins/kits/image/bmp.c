@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * bmp.c - BMP files, of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits a pixel, with masks, run lengths and rows from either
- * end. No packaged library reads them. Pixels are Pillow's; where runs leave some out, they are of colour 0. */
+ * bmp.c - BMP files, of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits a pixel, with masks, run lengths and rows from
+ * either end. No packaged library reads them. Pixels are Pillow's; where runs leave some out, they are of colour 0. */
 #include <string.h>
 
 #include "formats.h"

@@ -22,7 +22,8 @@ const char *im_fitting_wrong(const im_fitting *f, int dw, int dh) {
   return NULL;
 }
 
-/* torchvision's Resize of one number and CenterCrop: the longer side drops its fraction, a half goes to the even pixel. */
+/* torchvision's Resize of one number and CenterCrop: the longer side drops its fraction,
+ * a half goes to the even pixel. */
 static int64_t longer(int64_t shorter, int side, int other) { return side <= other ? shorter : shorter * side / other; }
 static int64_t centre(int64_t d) { return d / 2 + (d % 2 && d / 2 % 2); }
 
@@ -44,7 +45,8 @@ im_geometry im_fit(const im_fitting *f, int sw, int sh, int dw, int dh) {
   return g;
 }
 
-/* The rectangle that is taken moves to the front; `line` is the width it lies in. Rows only ever move towards the front. */
+/* The rectangle that is taken moves to the front; `line` is the width it lies in.
+ * Rows only ever move towards the front. */
 void im_cut(void *from, size_t pixel, int line, const im_geometry *g) {
   uint8_t *px = from;
   if (g->sw == line && !g->sy) return;

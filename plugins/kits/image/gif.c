@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * gif.c - the first picture of a GIF file through giflib, where the build has it. As Pillow has it: where the picture leaves
- * some of the screen free, and where it is transparent, are the colour of its transparent index, or of index 0. */
+ * gif.c - the first picture of a GIF file through giflib, where the build has it. As Pillow has it: where the picture
+ * leaves some of the screen free, and where it is transparent, are the colour of its transparent index,
+ * or of index 0. */
 #include "formats.h"
 
 #ifdef HAVE_GIF

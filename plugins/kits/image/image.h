@@ -89,8 +89,8 @@ size_t im_to_whole(const void *from, int type, size_t n, int32_t *to);
 int im_has_byte_labels(const im_decoder *d);
 /* Whether im_rgb takes so many. */
 int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
-/* RGB triples become brightness, a byte a pixel, as Pillow's convert("L") has it: of grey the byte itself. This function
- * can't fail. */
+/* RGB triples become brightness, a byte a pixel, as Pillow's convert("L") has it: of grey the byte itself. This
+ * function can't fail. */
 void im_brightness(const uint8_t *rgb, size_t pixels, uint8_t *grey);
 /* What im_load took is a PNG of colours, not of a palette or grey: no labels as they are. */
 int im_in_colour(const im_decoder *d);
@@ -142,9 +142,9 @@ int im_resize_floats(im_scaler *s, const float *src, const im_geometry *g, int c
 void im_nearest(const uint8_t *src, const im_geometry *g, uint8_t *dst);
 void im_nearest_floats(const float *src, const im_geometry *g, float *dst);
 
-/* The two halves of fitting, for pixels of any size: the rectangle of the source that is taken moves to the front of px, whose
- * rows have `line` pixels; what was made, in front of px, moves to its place in dw x dh, and each byte of the border becomes
- * `fill`. These functions can't fail. */
+/* The two halves of fitting, for pixels of any size: the rectangle of the source that is taken moves to the front of
+ * px, whose rows have `line` pixels; what was made, in front of px, moves to its place in dw x dh, and each byte of the
+ * border becomes `fill`. These functions can't fail. */
 void im_cut(void *px, size_t pixel, int line, const im_geometry *g);
 void im_spread(void *px, size_t pixel, int dw, int dh, const im_geometry *g, int fill);
 
@@ -167,8 +167,8 @@ typedef struct im_enlarger {
   im_buf places, shares, blend, row;
 } im_enlarger;
 void im_enlarger_free(im_enlarger *e);
-/* From now on rows of s at dw x dh, as PyTorch's interpolate has them with mode bilinear and align_corners false, but for
- * rounding. SP_E_NOMEM or SP_OK. */
+/* From now on rows of s at dw x dh, as PyTorch's interpolate has them with mode bilinear and align_corners false, but
+ * for rounding. SP_E_NOMEM or SP_OK. */
 int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
 /* Row y, [classes][dw], until the next one. This function can't fail. */
 float *im_enlarge_row(im_enlarger *e, int y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * keep.h - images as numbers that keep what their files hold: 16 bits, floats, any number of channels; as floats in memory, or as
- * bytes where bytes of other than 1 or 3 channels are wanted. */
+ * keep.h - images as numbers that keep what their files hold: 16 bits, floats, any number of channels; as floats in
+ * memory, or as bytes where bytes of other than 1 or 3 channels are wanted. */
 #ifndef SP_PLUGINS_IMAGE_KEEP_H
 #define SP_PLUGINS_IMAGE_KEEP_H
 
@@ -79,8 +79,8 @@ typedef struct im_kept {
   uint64_t having;
 } im_kept;
 
-/* The file in d as numbers in px, h rows of w pixels: bytes with IM_AS_UINT8, else floats, as they are in the file but for what is
- * replaced. raw is scratch. */
+/* The file in d as numbers in px, h rows of w pixels: bytes with IM_AS_UINT8, else floats, as they are in the file but
+ * for what is replaced. raw is scratch. */
 int im_keep_read(im_decoder *d, const im_keep *k, int64_t max_pixels, im_buf *raw, im_buf *px, im_kept *out);
 /* px as im_keep_read gave it, which is changed, to dw x dh: resized, whole numbers with IM_AS_UINT16, then by range. */
 int im_keep_fit(im_scaler *s, const im_keep *k, const im_fitting *f, void *px, const im_kept *is, void *dst, int dw,

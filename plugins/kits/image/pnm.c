@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * pnm.c - PBM, PGM and PPM files, as bytes and as text. No packaged library that others use reads them. Values are scaled to
- * 255 as Pillow does; of grey with more than 255 steps the high byte is taken of 16 bits, as of PNG. */
+ * pnm.c - PBM, PGM and PPM files, as bytes and as text. No packaged library that others use reads them. Values are
+ * scaled to 255 as Pillow does; of grey with more than 255 steps the high byte is taken of 16 bits, as of PNG. */
 #include <ctype.h>
 #include <math.h>
 

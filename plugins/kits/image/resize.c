@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * resize.c - bilinear resizing with antialiasing, and nearest, to the bit as torchvision computes them in float; bicubic. */
+ * resize.c - bilinear resizing with antialiasing, and nearest, to the bit as torchvision computes them in float;
+ * bicubic. */
 #include <math.h>
 #include <string.h>
 
@@ -55,8 +56,8 @@ static pixel load(const float *v) {
   return p;
 }
 
-/* AT_ONCE rows of floats, `from` floats apart, to rows `to` apart. Three lanes are the colours, the fourth is of no use: it reads
- * one float behind the row, and what it writes the next pixel replaces. */
+/* AT_ONCE rows of floats, `from` floats apart, to rows `to` apart. Three lanes are the colours, the fourth is of no
+ * use: it reads one float behind the row, and what it writes the next pixel replaces. */
 static void scale_rows(const axis *a, const float *src, size_t from, float *dst, size_t to, int dw) {
   for (int i = 0; i < dw; i++) {
     const float *s = src + (size_t)a->first[i] * 3, *w = a->w + (size_t)i * (size_t)a->most;

@@ -9,7 +9,8 @@
 
 #include "image.h"
 
-/* Where pixel i of `out` lies among `in`, as PyTorch's align_corners = False has it: *at, or *u of the way to the next. */
+/* Where pixel i of `out` lies among `in`, as PyTorch's align_corners = False has it: *at,
+ * or *u of the way to the next. */
 static void find_place(int in, int out, int i, int *at, int *next, float *u) {
   float x = (float)in / (float)out * ((float)i + 0.5f) - 0.5f;
   if (x < 0) x = 0;

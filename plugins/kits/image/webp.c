@@ -31,7 +31,8 @@ static int animated(im_decoder *d, im_buf *px, int w, int h) {
   WebPAnimDecoder *a = WebPAnimDecoderNew(&data, &options);
   if (!a || !WebPAnimDecoderGetNext(a, &rgba, &time)) rc = im_say(d, IM_BROKEN, "libwebp: the animation is damaged");
   for (size_t i = 0, n = (size_t)w * (size_t)h; !rc && i < n; i++, rgb += 3, rgba += 4) memcpy(rgb, rgba, 3);
-  if (!rc && WebPAnimDecoderHasMoreFrames(a)) snprintf(d->lost, sizeof d->lost, "several pictures, of which the first is read");
+  if (!rc && WebPAnimDecoderHasMoreFrames(a))
+    snprintf(d->lost, sizeof d->lost, "several pictures, of which the first is read");
   WebPAnimDecoderDelete(a);
   return rc;
 }

@@ -11,9 +11,10 @@
 
 enum { IM_FORM_FILE, IM_FORM_PATH, IM_FORM_WINDOW }; /* a request's form: what its part holds */
 
-/* The windows of one image come in a row, those of a scale together: number `index` of `count`. The image is scaled to w x h,
- * and the window has its upper left corner at (x, y) there. What is computed of all windows of a scale becomes one picture, and
- * those of all scales one of base_w x base_h. scripts/spcore/windows.lua packs these numbers in front of the file's name. */
+/* The windows of one image come in a row, those of a scale together: number `index` of `count`. The image is scaled to
+ * w x h, and the window has its upper left corner at (x, y) there. What is computed of all windows of a scale becomes
+ * one picture, and those of all scales one of base_w x base_h. scripts/spcore/windows.lua packs these numbers in front
+ * of the file's name. */
 typedef struct im_window {
   int32_t index, count, scale, scales, w, h, base_w, base_h;
   int32_t x, y, window_w, window_h;
@@ -21,8 +22,8 @@ typedef struct im_window {
   int32_t flip;        /* it is mirrored: what is computed of it is mirrored back */
 } im_window;
 
-/* The file's name that a request holds, and the window: of no other form `window` is touched. 0: the name is too long, or the
- * request makes no sense. */
+/* The file's name that a request holds, and the window: of no other form `window` is touched. 0: the name is too long,
+ * or the request makes no sense. */
 static inline int im_window_of(const sp_part *part, uint32_t form, im_window *window, char *path, size_t size) {
   const char *name = part->data;
   size_t bytes = part->bytes;

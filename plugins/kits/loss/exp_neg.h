@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * exp_neg.h - the exponential function of what is not above 0, and a logarithm, for loops that are vectors. Needs -ffp-contract=off. */
+ * exp_neg.h - the exponential function of what is not above 0, and a logarithm, for loops that are vectors.
+ * Needs -ffp-contract=off. */
 #ifndef SP_PLUGINS_EXP_NEG_H
 #define SP_PLUGINS_EXP_NEG_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * widths.h - loops that are compiled once per vector width. All give the same bits: they use the same operations, without
- * fused ones. Needs -ffp-contract=off. */
+ * widths.h - loops that are compiled once per vector width. All give the same bits: they use the same operations,
+ * without fused ones. Needs -ffp-contract=off. */
 #ifndef SP_PLUGINS_WIDTHS_H
 #define SP_PLUGINS_WIDTHS_H
 

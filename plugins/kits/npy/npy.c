@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * npy.c - writes .npy, version 1.0 of the format: magic, length, a Python dictionary that ends in a newline, elements. */
+ * npy.c - writes .npy, version 1.0 of the format: magic, length,
+ * a Python dictionary that ends in a newline, elements. */
 #include "npy.h"
 
 #include <errno.h>

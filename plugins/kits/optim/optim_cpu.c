@@ -51,7 +51,8 @@ static int sum_chunks(sp_ctx *ctx, const optim *o, const sp_io *io, double *part
 
 int optim_survey(sp_ctx *ctx, const optim *o, const sp_io *io) { return sum_chunks(ctx, o, io, io->sums); }
 
-/* Of all gradients; where this is a process of several, by what all of them found, in the order that it has where it is one. */
+/* Of all gradients; where this is a process of several, by what all of them found,
+ * in the order that it has where it is one. */
 static int sum_squares(sp_ctx *ctx, const optim *o, const sp_io *io, double *sum) {
   const double *part = io->scratch;
   *sum = 0;

@@ -24,8 +24,8 @@ typedef struct tar_unpacked {
 int tar_open(sp_ctx *ctx, const char *path, const char *name, tar_unpacked *unpacked, tar_file **out);
 void tar_close(tar_file *t);
 
-/* name lives as long as the call. at: of its bytes, for tar_read; is_link: it has none of its own; archive: of several that
- * lie one behind another in the file, as `cat a.tar b.tar` makes it, from 0. */
+/* name lives as long as the call. at: of its bytes, for tar_read; is_link: it has none of its own; archive: of several
+ * that lie one behind another in the file, as `cat a.tar b.tar` makes it, from 0. */
 typedef struct tar_member {
   const char *name;
   int64_t at, size;

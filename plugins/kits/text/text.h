@@ -14,10 +14,10 @@ typedef struct text_file {
   size_t n; /* without a 0 in them */
 } text_file;
 
-/* Reads the file: UTF-8 with or without a byte order mark, or UTF-16 with one; CR LF and CR become LF. Bytes that are no UTF-8
- * stay, as names of files may have them. most: bytes that it may have. head: takes so many of its first bytes alone; 0: all.
- * SP_OK, also where there is no such file, SP_E_IO, SP_E_NOMEM or SP_E_DATA: `why` says what is wrong, without the file's
- * name, and how to mend it. */
+/* Reads the file: UTF-8 with or without a byte order mark, or UTF-16 with one; CR LF and CR become LF. Bytes that are
+ * no UTF-8 stay, as names of files may have them. most: bytes that it may have. head: takes so many of its first bytes
+ * alone; 0: all. SP_OK, also where there is no such file, SP_E_IO, SP_E_NOMEM or SP_E_DATA: `why` says what is wrong,
+ * without the file's name, and how to mend it. */
 int text_read(const char *path, size_t most, size_t head, text_file *out, char why[TEXT_WHY]);
 void text_free(text_file *t);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * networks_cpu.c - the stages of networks on the CPU as one module: each alone would carry the whole of plugins/kits/nn. */
+ * networks_cpu.c - the stages of networks on the CPU as one module:
+ * each alone would carry the whole of plugins/kits/nn. */
 #include "../../stages/classifier/classifier.h"
 #include "../../stages/decoder/decoder.h"
 #include "../../stages/encoder/encoder.h"

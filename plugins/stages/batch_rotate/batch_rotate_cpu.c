@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * batch_rotate_cpu.c - the stage `batch_rotate` on the CPU. Of each row it is first computed where its pixels come from,
- * in loops that the compiler vectorises, and then moved. */
+ * batch_rotate_cpu.c - the stage `batch_rotate` on the CPU. Of each row it is first computed where its pixels come
+ * from, in loops that the compiler vectorises, and then moved. */
 #include "../../kits/aug/cpu.h"
 #include "batch_rotate.h"
 
@@ -78,7 +78,8 @@ static void move_rows(const rotate_call *c, const aug_part *part, const rotate_t
   }
 }
 
-/* What four neighbours weigh, and where they are, or -1 outside of the image. `all` is their sum where one is outside. */
+/* What four neighbours weigh, and where they are, or -1 outside of the image.
+ * `all` is their sum where one is outside. */
 typedef struct corners {
   int64_t at[4];
   float weight[4], all;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * color_jitter_cpu.c - the stage `color_jitter` on the CPU: pixels are worked on in blocks of one array a channel, whatever
- * their type and order. Samples with contrast take two passes: what comes before it, with sums of the rows, and the rest.
+ * color_jitter_cpu.c - the stage `color_jitter` on the CPU: pixels are worked on in blocks of one array a channel,
+ * whatever their type and order. Samples with contrast take two passes: what comes before it,
+ * with sums of the rows, and the rest.
  */
 #include "../../kits/aug/cpu.h"
 #include "color_jitter.h"
@@ -150,8 +151,8 @@ static void work(const picture *p, block *b, int n, int from, int to) {
   }
 }
 
-/* Steps from .. to of row y, from the input, or where `again` is set from the output. `sum`: NULL, or where the sum of the
- * grey row goes. */
+/* Steps from .. to of row y, from the input, or where `again` is set from the output. `sum`: NULL, or where the sum of
+ * the grey row goes. */
 static void row(const picture *p, int64_t sample, int64_t y, int from, int to, int again, double *sum) {
   const aug_job *j = p->job;
   int bytes = j->dtype == SP_U8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * contact_sheet.c - the stage `contact_sheet`: samples as they are and as they come out of augmentation, with what was
- * drawn for them, as one PNG file. The row of a picture is its sample's number, the column its epoch; or a list says which
- * sample each cell has. */
+ * drawn for them, as one PNG file. The row of a picture is its sample's number, the column its epoch; or a list says
+ * which sample each cell has. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -145,9 +145,10 @@ static int check_meaning(sp_ctx *ctx, const sp_spec *image, const sp_spec *meani
     return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "meaning must be row-major or channels last");
   for (int d = 0; d < 4; d++)
     if (d != 1 && meaning->shape[d] != image->shape[d])
-      return ctx->host->fail(
-          ctx, SP_E_SHAPE, "meaning is %" PRId64 " x %" PRId64 ", but image is %" PRId64 " x %" PRId64 " (height x width)",
-          meaning->shape[2], meaning->shape[3], image->shape[2], image->shape[3]);
+      return ctx->host->fail(ctx, SP_E_SHAPE,
+                             "meaning is %" PRId64 " x %" PRId64 ", but image is %" PRId64 " x %" PRId64
+                             " (height x width)",
+                             meaning->shape[2], meaning->shape[3], image->shape[2], image->shape[3]);
   k->beside++;
   return SP_OK;
 }
@@ -194,8 +195,7 @@ static int too_large(sp_ctx *ctx, const cs_layout *l) {
   if (l->width > CS_MAX_SIDE)
     return ctx->host->fail(ctx, SP_E_SHAPE,
                            "a sheet of %d columns would be %" PRId64
-                           " pixels wide, %d are possible; take fewer columns "
-                           "or smaller pictures",
+                           " pixels wide, %d are possible; take fewer columns or smaller pictures",
                            l->columns, l->width, CS_MAX_SIDE);
   return ctx->host->fail(ctx, SP_E_SHAPE,
                          "a sheet of %d rows and %d columns would be %" PRId64 " x %" PRId64
@@ -210,7 +210,8 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   const sp_spec *image = spec_of(plan, IN_IMAGE), *mask = spec_of(plan, IN_MASK), *label = spec_of(plan, IN_LABEL);
   cs_layout *l = &self->layout;
   int rc;
-  *l = (cs_layout){.title = p->title, .legend = p->mask_names, .ramp = p->ramp, .rows = (int)p->rows, .columns = (int)p->columns};
+  *l = (cs_layout){
+      .title = p->title, .legend = p->mask_names, .ramp = p->ramp, .rows = (int)p->rows, .columns = (int)p->columns};
   l->zoom = (int)p->zoom;
   l->text = (int)p->text;
   l->overlay = p->overlay;
@@ -431,8 +432,7 @@ static const sp_param contact_sheet_params[] = {
      .doc =
          "the words for each tensor of values, such as \"turned {.1} degrees\": {} is a number as it is, {.2} with two "
          "digits behind the point, {+.2} with its sign too, {no|yes} the word that it counts, from 0; behind a word "
-         "with a ! "
-         "the next {} is left out"},
+         "with a ! the next {} is left out"},
     {.name = "names",
      .type = SP_PARAM_LIST,
      AT(names),

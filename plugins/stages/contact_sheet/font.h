@@ -10,7 +10,8 @@
 #define CS_ADVANCE (CS_GLYPH_W + 1) /* from letter to letter */
 #define CS_LINE (CS_GLYPH_H + 2)    /* from line to line */
 
-/* Whether column x of row y of a character is ink; letters with marks lose them, unknown ones are a question mark. This function can't fail. */
+/* Whether column x of row y of a character is ink; letters with marks lose them, unknown ones are a question mark.
+ * This function can't fail. */
 int cs_glyph(uint32_t code, int x, int y);
 
 #endif

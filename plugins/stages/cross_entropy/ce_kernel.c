@@ -57,8 +57,8 @@ INLINE double smooth_loss(const block *b, const float *picked, int n) {
   return loss;
 }
 
-/* Sum over the block of weight * (log(sum) - (x[label] - top)); `picked` is x[label]. Without class weights one logarithm
- * serves several positions: sums lie in 1..classes, so a product of `group` of them can't overflow. */
+/* Sum over the block of weight * (log(sum) - (x[label] - top)); `picked` is x[label]. Without class weights one
+ * logarithm serves several positions: sums lie in 1..classes, so a product of `group` of them can't overflow. */
 INLINE double block_loss(const ce_job *j, const block *b, const float *picked, int n) {
   double loss = 0;
   if (j->smooth.each != 0) return smooth_loss(b, picked, n);

@@ -19,8 +19,7 @@ const sp_port decoder_inputs[] = {
      .ndim = 4,
      .flags = SP_PORT_LIST | SP_PORT_OPTIONAL,
      .doc = "the encoder's maps from full resolution on, joined to the maps of the same size; in `layers` skips.1, "
-            "skips.2 and so "
-            "on name them"},
+            "skips.2 and so on name them"},
     {.name = NULL}};
 const sp_port decoder_outputs[] = {{.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = 4, .doc = "N x classes x H x W"},
                                    {.name = NULL}};
@@ -53,8 +52,7 @@ static int plain(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v) {
   while (c > p->width && c % 2 == 0) c /= 2;
   if (c != p->width)
     return ctx->host->fail(ctx, SP_E_SHAPE,
-                           "%lld channels cannot be halved down to %lld; choose another `width`, or give "
-                           "`layers`",
+                           "%lld channels cannot be halved down to %lld; choose another `width`, or give `layers`",
                            (long long)net->values[v].c, (long long)p->width);
   for (c = net->values[v].c; c > p->width && v >= 0; i++) {
     c /= 2;
@@ -74,7 +72,8 @@ static int unet(sp_ctx *ctx, const decoder_params *p, nn_net *net, int v, const 
   nn_layer head = {.type = NN_CONV, .bias = 1, .out = p->classes, .kernel = ONE(n1), .stride = ONE(n1), .pad = ONE(n0)};
   int levels = p->levels ? (int)p->levels : n_skips;
   char name[32], place[48];
-  if (!levels) return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `levels`");
+  if (!levels)
+    return ctx->host->fail(ctx, SP_E_INVALID, "model \"unet\" needs skips (skips = encoder.maps) or `levels`");
   if (n_skips && n_skips != levels)
     return ctx->host->fail(ctx, SP_E_SHAPE, "%d skips are wired, but levels = %d; leave `levels` out or wire as many",
                            n_skips, levels);

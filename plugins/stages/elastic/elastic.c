@@ -81,8 +81,7 @@ int elastic_check(sp_ctx *ctx, const elastic_params *p, sp_plan *plan, int64_t *
     if (elastic_radius(p, axis) >= side)
       return ctx->host->fail(
           ctx, SP_E_RANGE,
-          "sigma = %g reaches %d pixels to each side, too far for images of %lld x %lld; at most %g is "
-          "possible",
+          "sigma = %g reaches %d pixels to each side, too far for images of %lld x %lld; at most %g is possible",
           of_axis(&p->sigma, axis), elastic_radius(p, axis), (long long)*h, (long long)*w, (double)side / 4 - 0.25);
   }
   plan->out[AUG_DRAWN].n = 1;

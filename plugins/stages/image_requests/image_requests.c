@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * image_requests.c - the stage `image_requests`: images that somebody submits as files or their names, decoded by several
- * threads. One that is damaged or not there is answered with the reason; the others of its step go on. */
+ * image_requests.c - the stage `image_requests`: images that somebody submits as files or their names, decoded by
+ * several threads. One that is damaged or not there is answered with the reason; the others of its step go on. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ typedef struct ir_self {
   ir_worker *workers;
   im_work work;
   ir_pictures pictures; /* that windows are cut from */
-  /* Atomic: a damaged file that was read all the same, one that has more bits or channels than are read, and one with no
-   * data are named already. */
+  /* Atomic: a damaged file that was read all the same, one that has more bits or channels than are read, and one with
+   * no data are named already. */
   int noted, lost, no_data;
 } ir_self;
 
@@ -269,7 +269,8 @@ static int check_sizes(const sp_part *part, uint32_t form, const int sizes[2][2]
   if (sizes[0][0] == sizes[1][0] && sizes[0][1] == sizes[1][1]) return SP_OK;
   if (!im_window_of(part, form, &at, path[0], sizeof path[0]) || !take_second(part, form, path[1])) return SP_E_INVALID;
   snprintf(why, IM_WORDS,
-           "%.300s is %d x %d pixels, and its second image %.300s is %d x %d (width x height); they must be equal", path[0], sizes[0][1], sizes[0][0], path[1], sizes[1][1], sizes[1][0]);
+           "%.300s is %d x %d pixels, and its second image %.300s is %d x %d (width x height); they must be equal",
+           path[0], sizes[0][1], sizes[0][0], path[1], sizes[1][1], sizes[1][0]);
   return SP_E_DATA;
 }
 

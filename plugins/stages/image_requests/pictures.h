@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * pictures.h - decoded pictures that several threads cut windows from: each file is decoded once while its windows come. */
+ * pictures.h - decoded pictures that several threads cut windows from:
+ * each file is decoded once while its windows come. */
 #ifndef IMAGE_REQUESTS_PICTURES_H
 #define IMAGE_REQUESTS_PICTURES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * image_writer.c - the stage `image_writer`: images, label masks or the best of scores, both in one picture, probabilities,
- * numbers, as JPEG, PNG and .npy files; with one label an image they go to folders of their classes. */
+ * image_writer.c - the stage `image_writer`: images, label masks or the best of scores, both in one picture,
+ * probabilities, numbers, as JPEG, PNG and .npy files; with one label an image they go to folders of their classes. */
 #include "image_writer.h"
 
 #include <errno.h>
@@ -365,8 +365,7 @@ static const sp_param image_writer_params[] = {
      .type = SP_PARAM_STRING,
      AT(probabilities),
      .doc = "file of the softmax of the enlarged logits: .npy, float32 C x H x W, or .png, the label's own in "
-            "65535ths; empty: "
-            "none"},
+            "65535ths; empty: none"},
     {.name = "threshold",
      .type = SP_PARAM_FLOAT,
      AT(threshold),
@@ -376,8 +375,8 @@ static const sp_param image_writer_params[] = {
     {.name = "values",
      .type = SP_PARAM_STRING,
      AT(values),
-     .doc = "file of the enlarged logits themselves, of one channel, v * values_std + values_mean: .npy, float32 H x W, "
-            "or .png of 16 bits, in values_scale; empty: none"},
+     .doc = "file of the enlarged logits themselves, of one channel, v * values_std + values_mean: .npy, float32 H x "
+            "W, or .png of 16 bits, in values_scale; empty: none"},
     {.name = "values_std",
      .type = SP_PARAM_FLOAT,
      AT(values_std),
@@ -397,8 +396,7 @@ static const sp_param image_writer_params[] = {
      .type = SP_PARAM_STRING,
      AT(legend),
      .doc = "names of the labels, one a line from 0 on: those in a mask but background stand below its overlay; empty: "
-            "nothing "
-            "does"},
+            "nothing does"},
     {.name = "names",
      .type = SP_PARAM_LIST,
      AT(names),

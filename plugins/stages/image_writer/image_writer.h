@@ -100,14 +100,15 @@ typedef struct iw_batch {
 int iw_is_jpeg(const char *path);
 int iw_is_npy(const char *path);
 
-/* legend.c: draws the classes that have pixels, but for p->background, into rows of w pixels, or with rgb NULL only counts the
- * rows: squares look as the overlay does, its mean colour within an outline. This function can't fail. */
+/* legend.c: draws the classes that have pixels, but for p->background, into rows of w pixels, or with rgb NULL only
+ * counts the rows: squares look as the overlay does, its mean colour within an outline. This function can't fail. */
 int iw_legend(uint8_t *rgb, int w, const iw_params *p, const iw_worker *of);
 
 /* The score from which on logits of one channel say 1, the threshold as log odds. */
 float iw_cut(const iw_params *p);
 
-/* probabilities.c: begin, all rows of scores, end, which takes what has failed so far. The reason is in probabilities.file.why. */
+/* probabilities.c: begin, all rows of scores, end, which takes what has failed so far. The reason is in
+ * probabilities.file.why. */
 int iw_probabilities_begin(iw_worker *w, const iw_params *p, const char *path, int classes, int width, int height);
 int iw_probabilities_row(iw_worker *w, float *row, int y);
 int iw_probabilities_end(iw_worker *w, const char *path, int rc);

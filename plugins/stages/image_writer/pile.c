@@ -97,7 +97,8 @@ static uint64_t bytes_of(int classes, int w, int h) {
   return (uint64_t)classes * (uint64_t)w * (uint64_t)h * sizeof(float);
 }
 
-/* Room for a scale, and for all of them where there are several: cleared with the first window of each. What fails goes to `why`. */
+/* Room for a scale, and for all of them where there are several: cleared with the first window of each.
+ * What fails goes to `why`. */
 static int begin(const iw_batch *b, const im_window *at, const char *path, int classes, char why[IM_WORDS]) {
   iw_pile *p = &b->self->pile;
   uint64_t sum = bytes_of(classes, at->w, at->h),

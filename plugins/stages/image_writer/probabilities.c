@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * probabilities.c - the probabilities of a picture's classes to a file, a row at a time: all of them as .npy, or those of
- * the best classes as a PNG of 16 bits. */
+ * probabilities.c - the probabilities of a picture's classes to a file, a row at a time: all of them as .npy, or those
+ * of the best classes as a PNG of 16 bits. */
 #include "image_writer.h"
 
 #include <errno.h>

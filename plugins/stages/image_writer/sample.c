@@ -99,8 +99,8 @@ static void count(iw_worker *w, const iw_view *v) {
   for (size_t k = 0, n = (size_t)v->w * (size_t)v->h; k < n; k++) w->pixels[v->labels[k]]++;
 }
 
-/* A part of each label's colour over the image, its outline in full; the background and what has no label (255) stay clear.
- * Below, on white, the legend. */
+/* A part of each label's colour over the image, its outline in full; the background and what has no label (255) stay
+ * clear. Below, on white, the legend. */
 static int blend(iw_worker *w, const iw_params *p, const iw_view *v, iw_view *out) {
   size_t line = (size_t)v->w, pixels = line * (size_t)v->h;
   const uint8_t *labels = v->labels;

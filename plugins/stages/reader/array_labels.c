@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * array_labels.c - labels.npy: a class for each image, a column of 0 and 1 for each of several labels, or numbers. What may be
- * two of these is asked. */
+ * array_labels.c - labels.npy: a class for each image, a column of 0 and 1 for each of several labels, or numbers. What
+ * may be two of these is asked. */
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -174,8 +174,7 @@ static int take_columns(labels *s, const look *k) {
   if (k->other >= 0 && (vector || s->is_whole)) {
     snprintf(want, sizeof want,
              "row %" PRId64
-             " has a %g: several labels are 0 and 1, a column for each class; `target = \"numbers\"` reads "
-             "numbers",
+             " has a %g: several labels are 0 and 1, a column for each class; `target = \"numbers\"` reads numbers",
              k->other, (double)k->value);
     return refuse(s, want);
   }
@@ -241,8 +240,7 @@ static int several(labels *s, const look *k) {
   if (k->other < 0) return each_row(s, take_labels, NULL);
   snprintf(want, sizeof want,
            "row %" PRId64
-           " has a %g, and several labels are 0 and 1, a column for each class: `target = \"numbers\"` reads "
-           "numbers",
+           " has a %g, and several labels are 0 and 1, a column for each class: `target = \"numbers\"` reads numbers",
            k->other, (double)k->value);
   return refuse(s, want);
 }
@@ -283,8 +281,7 @@ static int check(labels *s, int64_t n) {
   if (s->type >= 0 && flat && is->shape[0] == n && s->columns > 0 && s->columns <= RD_MOST_CLASSES) return SP_OK;
   snprintf(want, sizeof want,
            "labels are %" PRId64
-           " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of "
-           "numbers",
+           " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of numbers",
            n);
   return refuse(s, want);
 }

@@ -22,7 +22,8 @@ int rd_settle_masks(sp_ctx *ctx, rd_self *self, const char *dir, const char *usu
 
 /* Gives a colour a label, in a table that is made where *p is NULL. 1; 0: it has one already; -1: no more fit. */
 int rd_add_colour(rd_palette **p, uint32_t colour, int label);
-/* RGB triples become labels, which may lie where the triples begin. The place of the first pixel whose colour no class has, else n. */
+/* RGB triples become labels, which may lie where the triples begin.
+ * The place of the first pixel whose colour no class has, else n. */
 size_t rd_map_colours(const rd_palette *p, const uint8_t *rgb, size_t n, uint8_t *labels);
 
 #endif

@@ -76,7 +76,8 @@ static int visit(heap *h, const char *rel, const struct dirent *e, const level *
     return SP_OK;
   }
   if (kind < 0)
-    return ctx->host->fail(ctx, SP_E_IO, "image %s: %s; a link that leads nowhere is removed or made again", path, strerror(errno));
+    return ctx->host->fail(ctx, SP_E_IO, "image %s: %s; a link that leads nowhere is removed or made again", path,
+                           strerror(errno));
   h->direct |= at->depth == 1;
   if (!rd_names_add(&h->images, name)) return SP_OK;
   return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", h->base);
@@ -165,8 +166,8 @@ static void compare_within(inner *in, heap *h, const char *name) {
   in->n += same;
 }
 
-/* Folders that all hold the same folders, and no picture of their own, are hardly the classes: two sites, folds, or parts whose
- * names say nothing. */
+/* Folders that all hold the same folders, and no picture of their own, are hardly the classes: two sites, folds, or
+ * parts whose names say nothing. */
 static int check_within(rd_listing *l, const inner *in, const rd_names *classes) {
   const char *base = l->p->path;
   if (l->p->folders == RD_FOLDERS_CLASSES || in->direct || in->first.n < 2 || in->n < 2 || (size_t)in->n < classes->n)
@@ -237,7 +238,8 @@ static void add_first_file(char *path, size_t size) {
   if (*first) snprintf(path + at, size - at, "/%s", first);
 }
 
-/* The folders of a part that hold a picture somewhere; the others are left out, and looked at again when they change. */
+/* The folders of a part that hold a picture somewhere; the others are left out,
+ * and looked at again when they change. */
 static int find_filled(rd_listing *l, int k, const char *path, rd_names *out) {
   char sub[4096];
   rd_names names = {0};
@@ -352,11 +354,12 @@ static int mixed_up(sp_ctx *ctx, const char *dir, const char *images, const char
 }
 
 static int mixed_maps(sp_ctx *ctx, const char *dir, const char *images, const char *maps) {
-  return ctx->host->fail(ctx, SP_E_INVALID,
-                         "%s holds %s/ and %s/, which are images and maps of numbers by their names, for target = \"map\" "
-                         "(train_map.lua); target = \"class\" wants one subfolder for each class: if these two are "
-                         "classes, give `folders = \"classes\"`",
-                         dir, images, maps);
+  return ctx->host->fail(
+      ctx, SP_E_INVALID,
+      "%s holds %s/ and %s/, which are images and maps of numbers by their names, for target = \"map\" "
+      "(train_map.lua); target = \"class\" wants one subfolder for each class: if these two are "
+      "classes, give `folders = \"classes\"`",
+      dir, images, maps);
 }
 
 static const char *first(const char *const *names) {

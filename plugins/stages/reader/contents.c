@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * contents.c - what the samples of a set are: sizes by the headers of files, classes of single samples, and images that are
- * there more than once by their decoded pixels. */
+ * contents.c - what the samples of a set are: sizes by the headers of files, classes of single samples, and images that
+ * are there more than once by their decoded pixels. */
 #include "contents.h"
 
 #include <errno.h>

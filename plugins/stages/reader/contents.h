@@ -8,8 +8,8 @@
 /* Items of attributes, as snprintf. One thread asks; i counts the samples of the reader's split. */
 /* "WIDTH HEIGHT" of the image by its header alone, turned as orient says; "! " and why it cannot be told. */
 int rd_size_item(const void *self, uint64_t i, char *to, size_t size);
-/* With check: "INDEX PART LABEL..." of the sample: which of the whole set it is, 0 for training or 1 for validation, and
- * its class, or the labels that its mask has; "INDEX PART ! " and why where the mask is wrong. */
+/* With check: "INDEX PART LABEL..." of the sample: which of the whole set it is, 0 for training or 1 for validation,
+ * and its class, or the labels that its mask has; "INDEX PART ! " and why where the mask is wrong. */
 int rd_class_item(const void *self, uint64_t i, char *to, size_t size);
 /* With check, of all images that were read: "COUNT\tFIRST\tSECOND", see RD_TWINS; a count of 0 has no names. */
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * copies.c - files of one name, label and content in both parts: what is learned from one is then what is measured on the other.
- * Copies under other names are found by `spcore data --check` alone, which reads all files. */
+ * copies.c - files of one name, label and content in both parts: what is learned from one is then what is measured on
+ * the other. Copies under other names are found by `spcore data --check` alone, which reads all files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,9 @@ int rd_note_copies(rd_listing *l) {
   }
   free(slots);
   if (found)
-    rd_note(l, "%zu file%s in training and in validation, with one name and content, such as %s, so what is learned is what is "
-            "measured: spcore data DIR --check finds all such, and those under other names", found, found == 1 ? " is" : "s are", name);
+    rd_note(l,
+            "%zu file%s in training and in validation, with one name and content, such as %s, so what is learned is "
+            "what is measured: spcore data DIR --check finds all such, and those under other names",
+            found, found == 1 ? " is" : "s are", name);
   return SP_OK;
 }

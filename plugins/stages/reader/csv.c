@@ -46,7 +46,8 @@ static int find_csv(const char *dir, char out[4096]) {
   return n;
 }
 
-/* Several .csv files in a folder of which none is called train: which is meant only the user knows. SP_OK: there are not several. */
+/* Several .csv files in a folder of which none is called train: which is meant only the user knows. SP_OK:
+ * there are not several. */
 int rd_check_one_csv(sp_ctx *ctx, const char *dir) {
   rd_names names = {0};
   char list[512] = "";
@@ -60,10 +61,11 @@ int rd_check_one_csv(sp_ctx *ctx, const char *dir) {
   for (size_t i = 0; i < names.n && i < 4; i++)
     at += (size_t)snprintf(list + at, sizeof list - at, "%s%.100s", i ? ", " : "", names.v[i]);
   if (!rc && names.n > 1)
-    rc = ctx->host->fail(ctx, SP_E_NOTFOUND,
-                         "%s holds %zu .csv files, %s%s, and none of them is called train.csv: name the one that says what "
-                         "the images are, such as %s/%s",
-                         dir, names.n, list, names.n > 4 ? " ..." : "", dir, names.v[0]);
+    rc = ctx->host->fail(
+        ctx, SP_E_NOTFOUND,
+        "%s holds %zu .csv files, %s%s, and none of them is called train.csv: name the one that says what "
+        "the images are, such as %s/%s",
+        dir, names.n, list, names.n > 4 ? " ..." : "", dir, names.v[0]);
   rd_names_free(&names);
   return rc;
 }
@@ -211,8 +213,7 @@ static int divide(rd_csv *j) {
   int val = n[RD_VAL_PART] || t->n_parts == 1 ? RD_VAL_PART : RD_TEST_PART;
   if (t->n_parts == 2 && (!n[RD_TRAIN_PART] || !n[val]))
     return rd_csv_fail(j, SP_E_DATA,
-                       "%s: no row's split is %s; without that column val_fraction divides: "
-                       "`columns = \"split=\"`",
+                       "%s: no row's split is %s; without that column val_fraction divides: `columns = \"split=\"`",
                        j->files[0], n[RD_TRAIN_PART] ? "val" : "train");
   if (n[RD_TEST_PART] && val == RD_TEST_PART) rd_note(j->l, "no row's split is val, so those of test validate");
   else if (n[RD_TEST_PART])

@@ -238,8 +238,7 @@ static int find_vectors(cells *c) {
     int fits = hot && n > 1 && (length < 0 || n == length);
     if (!fits && how == RD_CELLS_VECTOR)
       return rd_csv_fail(c->j, SP_E_DATA,
-                         "%s: \"%.80s\" is no vector of 0 and 1 as long as the others; "
-                         "`cells = \"list\"` reads labels",
+                         "%s: \"%.80s\" is no vector of 0 and 1 as long as the others; `cells = \"list\"` reads labels",
                          where(c, i), text_of(c, i));
     if (!fits) return SP_OK;
     length = n;
@@ -261,8 +260,7 @@ static int add_word(cells *c, const char *from, size_t n, const char *place) {
   int rc = rd_add_word(&c->j->labels, from, n, place, &id);
   if (rc == SP_E_DATA)
     return rd_csv_fail(c->j, SP_E_DATA,
-                       "%s: \"%.*s\" is too long for a label, or no UTF-8; write the name or the "
-                       "number of a class",
+                       "%s: \"%.*s\" is too long for a label, or no UTF-8; write the name or the number of a class",
                        place, n > 80 ? 80 : (int)n, from);
   return rc ? rd_no_memory(c->j->l) : add_cell(c, (uint32_t)id);
 }

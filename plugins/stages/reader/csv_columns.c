@@ -30,9 +30,9 @@ static const char *const labels[] = {
 static const char *const masks[] = {"mask",         "masks",        "maskpath",         "maskfile",         "maskname",
                                     "maskfilename", "segmentation", "segmentationpath", "segmentationfile", "seg",
                                     "labelpath",    "labelfile",    "annotationpath",   "annotationfile",   NULL};
-static const char *const maps[] = {"map",       "maps",      "mappath",    "mapfile",       "depth",     "depths",
-                                   "depthmap",  "depthpath", "depthfile",  "depthfilename", "disparity", "disparitypath",
-                                   "height",    "heightmap", "heightpath", "dsm",           NULL};
+static const char *const maps[] = {"map",      "maps",      "mappath",    "mapfile",       "depth",     "depths",
+                                   "depthmap", "depthpath", "depthfile",  "depthfilename", "disparity", "disparitypath",
+                                   "height",   "heightmap", "heightpath", "dsm",           NULL};
 static const char *const splits[] = {"split",        "set",       "fold",      "subset",   "partition", "part",
                                      "phase",        "usage",     "datasplit", "dataset",  "isvalid",   "isval",
                                      "isvalidation", "traintest", "trainval",  "splitset", NULL};

@@ -208,7 +208,9 @@ static void near(const char *path, char *to, size_t size) {
   for (struct dirent *e; d && (e = readdir(d));)
     if (!strcasecmp(e->d_name, slash + 1)) snprintf(to, size, "; the folder has %s", e->d_name);
     else if (!*to && rd_is_alike(e->d_name, slash + 1))
-      snprintf(to, size, "; the folder has %.180s, whose accents or blanks are other bytes (as of Unicode's NFC and NFD)", e->d_name);
+      snprintf(to, size,
+               "; the folder has %.180s, whose accents or blanks are other bytes (as of Unicode's NFC and NFD)",
+               e->d_name);
   if (d) closedir(d);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * digest.c - what a table's data is in two numbers: a run that goes on, and the ranks of a job, compare them.
  *
- * The first has the order of the samples, their names below the data's folder, the sizes of their files, their labels, the
- * names of the classes, and the sizes of lists and archives; of one that was fetched its address and checksum, or what the
- * server says of its version. The second has when each of these files was written last. A
+ * The first has the order of the samples, their names below the data's folder, the sizes of their files, their labels,
+ * the names of the classes, and the sizes of lists and archives; of one that was fetched its address and checksum, or
+ * what the server says of its version. The second has when each of these files was written last. A
  * copy of a folder has the first one of the original. Neither reads a picture. */
 #include "digest.h"
 

@@ -17,9 +17,9 @@
 #include "words.h"
 
 /* The first that fits is taken. */
-static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_maps, &rd_csv_labels, &rd_csv_numbers, &rd_voc,
-                                           &rd_twos,      &rd_map_twos,  &rd_pairs,      &rd_map_pairs,   &rd_classes,
-                                           &rd_shards,    &rd_arrays};
+static const rd_lister *const listers[] = {&rd_csv_class, &rd_csv_masks, &rd_csv_maps, &rd_csv_labels, &rd_csv_numbers,
+                                           &rd_voc,       &rd_twos,      &rd_map_twos, &rd_pairs,      &rd_map_pairs,
+                                           &rd_classes,   &rd_shards,    &rd_arrays};
 static const char *const splits[] = {"the part for training", "the part for validation"};
 
 /* ---- what is not read ---- */
@@ -282,9 +282,11 @@ static int about_file(const char *path, char *words, size_t size) {
   else if (known && strstr(what, "zip archive"))
     snprintf(words, size, "it is a zip archive; unpack it, or spcore_import.py %s -o NEW makes tar files of it", path);
   else if (known && strstr(what, "spcore_import.py"))
-    snprintf(words, size, "%.*s; spcore_import.py %s -o NEW makes tar files of it", (int)strcspn(what, ";"), what, path);
+    snprintf(words, size, "%.*s; spcore_import.py %s -o NEW makes tar files of it", (int)strcspn(what, ";"), what,
+             path);
   else if (known) snprintf(words, size, "%s", what);
-  else if (form >= 0) snprintf(words, size, "it is one of the %s, to be converted: %s", what_of(form)->many, what_of(form)->cure);
+  else if (form >= 0)
+    snprintf(words, size, "it is one of the %s, to be converted: %s", what_of(form)->many, what_of(form)->cure);
   return known || form >= 0;
 }
 
@@ -343,15 +345,16 @@ static int find_lister(rd_listing *l) {
                                 (int)n, l->within, found->name, p->path, (int)n, l->within);
     rd_note(l, "the data lies in %.*s/", (int)n, l->within);
   }
-  int unfit = RD_OF_ROWS(p->target) && found && found->target != p->target && found != &rd_arrays && found != &rd_shards;
+  int unfit =
+      RD_OF_ROWS(p->target) && found && found->target != p->target && found != &rd_arrays && found != &rd_shards;
   int rc = !found || unfit ? rd_check_one_csv(l->ctx, p->path) : SP_OK;
   if (rc) return rc;
   if (RD_OF_ROWS(p->target) && (!found || unfit))
-    return l->ctx->host->fail(
-        l->ctx, SP_E_NOTFOUND,
-        "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one such file, images.npy beside "
-        "labels.npy, or tar files%s%s",
-        p->path, rd_targets[p->target], found ? "; this is laid out as " : "", found ? found->name : "");
+    return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
+                              "%s: target = \"%s\" reads a .csv file, with a row for each image, or a folder with one "
+                              "such file, images.npy beside labels.npy, or tar files%s%s",
+                              p->path, rd_targets[p->target], found ? "; this is laid out as " : "",
+                              found ? found->name : "");
   if (found == &rd_classes && p->folders != RD_FOLDERS_CLASSES) {
     char dir[4096];
     snprintf(dir, sizeof dir, "%.2000s%s%.*s", p->path, *l->within ? "/" : "", (int)strlen(l->within) - !!*l->within,
@@ -359,10 +362,11 @@ static int find_lister(rd_listing *l) {
     if ((rc = rd_doubt_classes(l, dir))) return rc;
   }
   if (*p->second_name && found && found != &rd_pairs && found != &rd_map_pairs)
-    return l->ctx->host->fail(l->ctx, SP_E_INVALID,
-                              "second_name = \"%s\" goes with images/ beside masks/ or depth/, and %s is laid out as %s; two "
-                              "images a sample are also read of a .csv file with the columns file, second and label or mask",
-                              p->second_name, p->path, found->name);
+    return l->ctx->host->fail(
+        l->ctx, SP_E_INVALID,
+        "second_name = \"%s\" goes with images/ beside masks/ or depth/, and %s is laid out as %s; two "
+        "images a sample are also read of a .csv file with the columns file, second and label or mask",
+        p->second_name, p->path, found->name);
   l->t->lister = found                          ? found
                  : p->target == RD_TARGET_CLASS ? &rd_classes
                  : p->target == RD_TARGET_MAP   ? &rd_map_pairs

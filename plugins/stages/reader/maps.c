@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * maps.c - maps: a number for each pixel, of a PNG or TIFF of 8 or 16 bits or floats, or of an array; how numbers become values, and
- * which of them say that there is none. */
+ * maps.c - maps: a number for each pixel, of a PNG or TIFF of 8 or 16 bits or floats, or of an array; how numbers
+ * become values, and which of them say that there is none. */
 #include "maps.h"
 
 #include <inttypes.h>
@@ -160,8 +160,7 @@ int rd_load_map(rd_self *self, rd_worker *w, const rd_ref *ref, int *mw, int *mh
   if (px.type == IM_U8)
     rd_remark(w, RD_REDUCED,
               "%s has 8 bits a pixel, of which a map has 256 values at most: if it was made to be looked at, take the "
-              "file that "
-              "has its numbers",
+              "file that has its numbers",
               name);
   *mw = px.w;
   *mh = px.h;

@@ -150,8 +150,9 @@ static int no_mask(rd_listing *l, const char *const where[2], const mask_rule *r
   snprintf(wanted, sizeof wanted, "%.60s%.120s%.60s.png", rule->front[1], *core ? core : "*", rule->back[1]);
   if (!same) try_image(&near, image, 0);
   if (same)
-    return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s/%s has no mask: %s/%s is missing; %s/%s is nearly that%s: rename it",
-                              where[0], image, where[1], wanted, where[1], same,
+    return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                              "%s/%s has no mask: %s/%s is missing; %s/%s is nearly that%s: rename it", where[0], image,
+                              where[1], wanted, where[1], same,
                               strncasecmp(same, image, rd_stem_length(image))
                                   ? " (its accents or blanks are other bytes, as of Unicode's NFC and NFD)"
                                   : "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * numbers.c - images that keep what their files hold: which channels there are, what is no data, and of what size the numbers
- * are. */
+ * numbers.c - images that keep what their files hold: which channels there are, what is no data, and of what size the
+ * numbers are. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

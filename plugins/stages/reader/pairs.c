@@ -150,8 +150,7 @@ int rd_list_pictures(rd_listing *l, const char *path, size_t rel, int is_masks, 
   if (!d)
     return ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO,
                            "folder %s: %s; a data folder holds images/*." RD_ENDINGS
-                           " and masks/*.png of the same names "
-                           "(built-in sets are \"shapes\" and \"random\")",
+                           " and masks/*.png of the same names (built-in sets are \"shapes\" and \"random\")",
                            path, strerror(errno));
   errno = 0;
   for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(ctx, path, rel, e, out, left);
@@ -173,9 +172,8 @@ int rd_check_ending(rd_listing *l, const char *const where[2], const char *image
   if (rd_has_labels(mask) || *l->p->mask_values || l->p->target == RD_TARGET_MAP) return SP_OK;
   return l->ctx->host->fail(
       l->ctx, SP_E_DATA,
-      "%s/%s has no PNG mask; %s/%s is there: labels are read of PNG, TIFF and .npy files, since others (JPEG) "
-      "change them; save it as PNG, or say which values mean what, as "
-      "`mask_values = \"0-127=ground,128-255=object\"`",
+      "%s/%s has no PNG mask; %s/%s is there: labels are read of PNG, TIFF and .npy files, since others (JPEG) change "
+      "them; save it as PNG, or say which values mean what, as `mask_values = \"0-127=ground,128-255=object\"`",
       where[0], image, where[1], mask);
 }
 
@@ -313,8 +311,7 @@ static int check_plan(sp_ctx *ctx, const char *dir, const plan *p) {
   if (*p->twice[0])
     return ctx->host->fail(
         ctx, SP_E_DATA,
-        "%s holds %s/ and %s/, and both may be meant; call the one to be read images or masks, or move "
-        "the other away",
+        "%s holds %s/ and %s/, and both may be meant; call the one to be read images or masks, or move the other away",
         dir, p->twice[0], p->twice[1]);
   for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
     if (has_both(p, k) && has_both(p, RD_NO_PART))
@@ -413,7 +410,8 @@ static void note_lists(rd_listing *l, const char *dir) {
   char path[4096];
   if (l->p->target != RD_TARGET_MAP || snprintf(path, sizeof path, "%s/ImageSets", dir) >= (int)sizeof path) return;
   if (!access(path, F_OK))
-    rd_note(l, "ImageSets/ is not read for maps: a table with the columns file, map and split says which part is which");
+    rd_note(l,
+            "ImageSets/ is not read for maps: a table with the columns file, map and split says which part is which");
 }
 
 static int pairs_list(rd_listing *l) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * parts.c - the parts that a folder is divided into by the names of its subfolders: what is for training, what validates,
- * and what is kept for the end. */
+ * parts.c - the parts that a folder is divided into by the names of its subfolders: what is for training, what
+ * validates, and what is kept for the end. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -188,8 +188,7 @@ static int name_parts(rd_listing *l, const char *dir, const rd_names *names, con
     if (of[n.part])
       return l->ctx->host->fail(
           l->ctx, SP_E_DATA,
-          "%s holds %s/ and %s/, and both would be the part %s by their names; rename one, or put "
-          "them together",
+          "%s holds %s/ and %s/, and both would be the part %s by their names; rename one, or put them together",
           dir, of[n.part], name, usual[n.part]);
     of[n.part] = name;
   }
@@ -213,8 +212,7 @@ static int take_parts(rd_listing *l, const char *dir, const rd_names *names, con
   if (t[RD_TRAIN_PART] && t[RD_VAL_PART] && !of[RD_TRAIN_PART] != !of[RD_VAL_PART])
     return l->ctx->host->fail(
         l->ctx, SP_E_DATA,
-        "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no "
-        "splits",
+        "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no splits",
         dir, t[of[RD_TRAIN_PART] ? RD_TRAIN_PART : RD_VAL_PART], what, dir,
         t[of[RD_TRAIN_PART] ? RD_VAL_PART : RD_TRAIN_PART]);
   if ((rc = rd_choose_parts(l, of, &c))) return rc;

@@ -103,9 +103,9 @@ static int set_up(sp_ctx *ctx, rd_self *self) {
                            p->val_path);
   int made_up = !strcmp(p->path, rd_shapes.name) || !strcmp(p->path, rd_random.name) || p->files.n;
   if (p->target >= RD_TARGET_LABELS && made_up)
-    return ctx->host->fail(ctx, SP_E_INVALID,
-                           "target = \"%s\" goes with a path to a %s, not with a built-in set or files",
-                           rd_targets[p->target], RD_OF_ROWS(p->target) ? ".csv file, arrays or tar files" : "folder of images and maps");
+    return ctx->host->fail(
+        ctx, SP_E_INVALID, "target = \"%s\" goes with a path to a %s, not with a built-in set or files",
+        rd_targets[p->target], RD_OF_ROWS(p->target) ? ".csv file, arrays or tar files" : "folder of images and maps");
   if (p->target == RD_TARGET_MASK && p->classes > 255)
     return ctx->host->fail(ctx, SP_E_RANGE,
                            "classes = %" PRId64 ", but labels of masks are bytes: at most 255, or target = \"class\"",
@@ -154,8 +154,8 @@ static int check_names(sp_ctx *ctx, const rd_self *self) {
   return SP_OK;
 }
 
-/* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it is
- * made. */
+/* What a script may ask. Labels of masks are known only when they are read, and those of a set that is made up when it
+ * is made. */
 static int set_attrs(sp_ctx *ctx, rd_self *self) {
   int counted = self->table && self->gives & (RD_LABEL | RD_LABELS),
       figures = self->table && self->gives & (RD_LABELS | RD_NUMBERS);
@@ -346,8 +346,8 @@ static int note_broken(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t index)
                  n, self->p->max_bad, self->length, last);
 }
 
-/* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. *origin: which of the whole
- * set it is. */
+/* Sample `at` of the split; if that is broken, others in an order that depends on `at` alone. *origin: which of the
+ * whole set it is. */
 static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, const rd_out *out, int32_t *origin) {
   uint64_t try = at;
   char last[IM_WORDS] = "";
@@ -366,12 +366,12 @@ static int fill_sample(sp_ctx *ctx, rd_self *self, rd_worker *w, uint64_t at, co
   }
   const char *path = *self->p->path ? self->p->path : "files";
   if (!*last)
-    return rd_fail(w, SP_E_DATA,
-                   "%.700s: %d samples that were to replace broken ones are broken too; spcore data %.700s --check names "
-                   "them all",
-                   path, RD_REPLACEMENTS, *self->p->path ? path : "DIR");
-  return rd_fail(w, SP_E_DATA, "%.700s: %d samples that were to replace broken ones are broken too; the last: %.700s", path,
-                 RD_REPLACEMENTS, last);
+    return rd_fail(
+        w, SP_E_DATA,
+        "%.700s: %d samples that were to replace broken ones are broken too; spcore data %.700s --check names them all",
+        path, RD_REPLACEMENTS, *self->p->path ? path : "DIR");
+  return rd_fail(w, SP_E_DATA, "%.700s: %d samples that were to replace broken ones are broken too; the last: %.700s",
+                 path, RD_REPLACEMENTS, last);
 }
 
 /* Bytes of a pixel that a kind makes: of grey ones from colours RGB. */
@@ -509,15 +509,13 @@ static const sp_port reader_outputs[] = {
      .ndim = 3,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "labels of the pixels, N x H x W; 255: no label; with target map their values, float32, NaN: none; of "
-            "shapes with target class 0 is ground, 1 + label the "
-            "shape"},
+            "shapes with target class 0 is ground, 1 + label the shape"},
     {.name = "label",
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_I32) | SP_DT(SP_F32),
      .ndim = -1,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
      .doc = "class of each image, N, int32 where there are more than 256; with target mask 255: no label; with target "
-            "labels N x C "
-            "of 0 and 1, with target numbers N x K"},
+            "labels N x C of 0 and 1, with target numbers N x K"},
     {.name = "origin",
      .dtypes = SP_DT(SP_I32),
      .ndim = 2,
@@ -529,8 +527,9 @@ static const sp_port reader_outputs[] = {
      .dtypes = SP_DT(SP_U8) | SP_DT(SP_F32),
      .ndim = 4,
      .flags = SP_PORT_OPTIONAL | SP_PORT_NOGRAD,
-     .doc = "of data with two images a sample (A/ and B/, before/ and after/, left/ and right/) the second one, as image "
-            "is"},
+     .doc =
+         "of data with two images a sample (A/ and B/, before/ and after/, left/ and right/) the second one, as image "
+         "is"},
     {.name = NULL}};
 
 static const sp_param file_fields[] = {{.name = "path",
@@ -552,18 +551,15 @@ static const sp_param reader_params[] = {
      .doc =
          "folder with images/ and masks/ (same stem, masks PNG, TIFF or .npy), folder with a subfolder of images for "
          "each class (target class), folder with train/ and val/ of such layout, PASCAL VOC's, a .csv file with a row "
-         "for each "
-         "image, tar files, a pattern or a .txt list of them, also at HTTP(S) addresses, .npy files, or a built-in "
-         "set: shapes, "
-         "random"},
+         "for each image, tar files, a pattern or a .txt list of them, also at HTTP(S) addresses, .npy files, or a "
+         "built-in set: shapes, random"},
     {.name = "target",
      .type = SP_PARAM_CHOICE,
      AT(target),
      .idef = RD_TARGET_MASK,
      .choices = rd_targets,
      .doc = "what is known of an image: a label for each pixel, one class, several (labels), numbers, or a number for "
-            "each "
-            "pixel (map)"},
+            "each pixel (map)"},
     {.name = "files",
      .type = SP_PARAM_LIST,
      AT(files),
@@ -606,8 +602,7 @@ static const sp_param reader_params[] = {
      .idef = RD_FOLDERS_AUTO,
      .choices = folders_choices,
      .doc = "what subfolders called train, valid, test and the like are: auto: parts of the data, an error where they "
-            "could "
-            "be classes too; parts: parts, and other folders are left out; classes: classes like any other"},
+            "could be classes too; parts: parts, and other folders are left out; classes: classes like any other"},
     {.name = "folds",
      .type = SP_PARAM_INT,
      AT(folds),
@@ -705,10 +700,8 @@ static const sp_param reader_params[] = {
      .type = SP_PARAM_STRING,
      AT(map_nodata),
      .doc = "with target map: the number in files that says that a pixel has no value, as \"0\" or \"-9999\"; "
-            "\"none\": every "
-            "number is one; NaN, infinite ones and what a TIFF's GDAL tag says have none in any case; not given: a "
-            "file with a "
-            "0 is an error that asks"},
+            "\"none\": every number is one; NaN, infinite ones and what a TIFF's GDAL tag says have none in any case; "
+            "not given: a file with a 0 is an error that asks"},
     {.name = "map_range",
      .type = SP_PARAM_STRING,
      AT(map_range),

@@ -62,9 +62,9 @@ typedef struct rd_params {
 } rd_params;
 
 /* What may be odd about a sample that is read all the same: its file is damaged where no pixel is; its image was turned
- * as EXIF says, its mask was not; it has more bits or channels than are read; numbers of it are no data; its numbers are of another
- * type than those of the first file; values of its map are outside of map_range; its map has no value; its two images are of
- * other types or channels. */
+ * as EXIF says, its mask was not; it has more bits or channels than are read; numbers of it are no data; its numbers
+ * are of another type than those of the first file; values of its map are outside of map_range; its map has no value;
+ * its two images are of other types or channels. */
 enum { RD_DAMAGED, RD_TURNED, RD_REDUCED, RD_NO_DATA, RD_OTHER_TYPE, RD_OUTSIDE, RD_NO_VALUE, RD_UNLIKE, RD_REMARKS };
 #define RD_REMARK 768 /* bytes of its words */
 
@@ -110,10 +110,10 @@ typedef struct rd_tally {
   uint64_t n, pixels[256], masks[256]; /* n: masks; masks: those that have it */
 } rd_tally;
 
-/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels, floats with target map. They are
- * NULL where nobody reads them, mask also where the kind has none; label is always there, and stays as it is where the kind
- * has none. second: as image, NULL also where the table has no seconds. values: of RD_LABELS and RD_NUMBERS, a number for each class or
- * column. */
+/* Where one sample goes: image as h rows of w RGB triples, or of what `keep` says, mask as h rows of w labels, floats
+ * with target map. They are NULL where nobody reads them, mask also where the kind has none; label is always there, and
+ * stays as it is where the kind has none. second: as image, NULL also where the table has no seconds. values: of
+ * RD_LABELS and RD_NUMBERS, a number for each class or column. */
 typedef struct rd_out {
   void *image, *second;
   void *mask;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * remarks.c - what is odd about samples that are read all the same: the first of each kind is named in a line of the log,
- * all are counted, each sample once. */
+ * remarks.c - what is odd about samples that are read all the same: the first of each kind is named in a line of the
+ * log, all are counted, each sample once. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

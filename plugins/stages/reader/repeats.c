@@ -118,8 +118,7 @@ int rd_note_repeats(rd_listing *l) {
     else if (across)
       rd_note(l,
               "%zu file%s both in training and in validation, such as %s, so what is learned is what is measured: "
-              "`repeats = \"once\"` "
-              "leaves %s out of validation",
+              "`repeats = \"once\"` leaves %s out of validation",
               n, n == 1 ? " is" : "s are", name, n == 1 ? "it" : "them");
     else if (l->p->csv.repeats == RD_REPEATS_ASK)
       rd_note(l,

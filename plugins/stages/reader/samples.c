@@ -155,7 +155,8 @@ static void remark_turn(const rd_self *self, rd_worker *w, const rd_sample *s, i
       image, ways[way - 2], mask);
 }
 
-/* The size that the image had goes to *iw and *ih, what its pixels are to *print; out NULL: that is all that is wanted. */
+/* The size that the image had goes to *iw and *ih, what its pixels are to *print; out NULL:
+ * that is all that is wanted. */
 static int fill_image(rd_self *self, rd_worker *w, const rd_ref *ref, uint64_t *print, void *out, int *iw, int *ih) {
   if (self->keeps) return rd_fill_numbers(self, w, ref, print, out, iw, ih);
   int rc = rd_load(self->table, ref, w);
@@ -237,8 +238,7 @@ static void compare_heads(const rd_self *self, rd_worker *w, const char names[2]
   if (self->keeps || !a->known || !b->known || (a->px.type == b->px.type && channels[0] == channels[1])) return;
   rd_remark(w, RD_UNLIKE,
             "%s has %s of %d channel%s, and the second image of the sample, %s, %s of %d: both become bytes of %d; "
-            "check that "
-            "they mean the same",
+            "check that they mean the same",
             names[0], im_type_name(a->px.type), channels[0], channels[0] == 1 ? "" : "s", names[1],
             im_type_name(b->px.type), channels[1], self->keep.channels);
 }
@@ -266,7 +266,8 @@ static int fill_second(rd_self *self, rd_worker *w, uint64_t index, const head *
                      : "");
 }
 
-/* What nobody reads is not looked at: that it is damaged, or a mask of another size than its image, is then not found. */
+/* What nobody reads is not looked at: that it is damaged, or a mask of another size than its image,
+ * is then not found. */
 static int samples_fill(rd_self *self, rd_worker *w, uint64_t index, const rd_out *out) {
   const rd_sample *s = &self->table->samples[index];
   int iw = 0, ih = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * shard_labels.c - KEY.cls and KEY.json of tar files: a class, several labels, or numbers. KEY.cls has one in each line, or is a
- * list as JSON writes it; of KEY.json `columns` names the fields. */
+ * shard_labels.c - KEY.cls and KEY.json of tar files: a class, several labels, or numbers. KEY.cls has one in each
+ * line, or is a list as JSON writes it; of KEY.json `columns` names the fields. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

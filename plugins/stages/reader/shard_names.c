@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * shard_names.c - which tar files are read: those of a folder, of a pattern, of a list, at addresses; which part each is of. */
+ * shard_names.c - which tar files are read: those of a folder, of a pattern, of a list, at addresses;
+ * which part each is of. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -119,7 +120,8 @@ static int expand(rd_listing *l, const char *pattern, char path[4096], size_t n,
   return rc;
 }
 
-/* What a path names: itself, a pattern, or a list of such, whose paths begin at the list. Addresses are as they were given. */
+/* What a path names: itself, a pattern, or a list of such, whose paths begin at the list.
+ * Addresses are as they were given. */
 static int name_all(rd_listing *l, const char *path, rd_names *out) {
   char to[4096], line[4096], why[TEXT_WHY];
   text_file t = {0};
@@ -237,8 +239,7 @@ static void note_fetched(rd_listing *l, const rd_names shards[2]) {
   if (unsummed > unsized)
     rd_note(l,
             "%zu of %zu fetched shards have no checksum, so their sizes alone were compared with the server's: "
-            "NAME.tar.sha256 "
-            "beside them, or --data-checksums FILE, says them",
+            "NAME.tar.sha256 beside them, or --data-checksums FILE, says them",
             unsummed - unsized, n);
   if (unsized)
     rd_note(

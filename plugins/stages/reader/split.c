@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * split.c - which samples are for training and which for validation, which of the folds they are in, and which are taken
- * where a part of them is wanted.
+ * split.c - which samples are for training and which for validation, which of the folds they are in, and which are
+ * taken where a part of them is wanted.
  *
- * All of it depends on the hashes of names, so that files that come, go or are renamed seldom move another sample. Of masks
- * the hash alone decides: the count is about val_fraction * total. Where samples have labels each class is divided by
- * itself: its share stays within a tenth of what it should be, or one sample, and a class of two samples and more is in both
- * parts. Sets that are made up do not grow: they are ranked by a hash of the number, and the first
- * round(val_fraction * total) are for validation. Of a set with splits of its own the one that is asked for is taken. */
+ * All of it depends on the hashes of names, so that files that come, go or are renamed seldom move another sample. Of
+ * masks the hash alone decides: the count is about val_fraction * total. Where samples have labels each class is
+ * divided by itself: its share stays within a tenth of what it should be, or one sample, and a class of two samples and
+ * more is in both parts. Sets that are made up do not grow: they are ranked by a hash of the number, and the first
+ * round(val_fraction * total) are for validation. Of a set with splits of its own the one that is asked for is
+ * taken. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +57,8 @@ static size_t bucket(const ranked *r, int64_t n) { return (size_t)((r->hash >> 3
 
 static size_t label_from(const ranked *r, int64_t lowest) { return (size_t)(r->label - lowest); }
 
-/* Of millions of samples in the time of a few passes: hashes are spread evenly, so a bucket for each sample has one or two;
- * one that has many, as of a file that is listed often, is sorted. 0: no memory. */
+/* Of millions of samples in the time of a few passes: hashes are spread evenly, so a bucket for each sample has one or
+ * two; one that has many, as of a file that is listed often, is sorted. 0: no memory. */
 static int sort_by_class(ranked *r, size_t n) {
   int64_t lowest = INT64_MAX, highest = INT64_MIN;
   for (size_t i = 0; i < n; i++) {

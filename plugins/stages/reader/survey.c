@@ -21,7 +21,8 @@ void rd_tally_mask(rd_tally *t, const uint8_t *labels, size_t n) {
   __atomic_fetch_add(&t->n, 1, __ATOMIC_RELAXED);
 }
 
-/* Masks that are spread evenly over the split. One that is damaged is left out: what becomes of it is another matter. */
+/* Masks that are spread evenly over the split. One that is damaged is left out:
+ * what becomes of it is another matter. */
 static int look(rd_self *self, rd_worker *w, rd_tally *t) {
   uint64_t most = self->length < MOST_MASKS ? self->length : MOST_MASKS, pixels = 0;
   for (uint64_t i = 0; i < most && pixels < MOST_PIXELS; i++) {

@@ -44,9 +44,9 @@ typedef struct rd_source {
 } rd_source;
 
 /* load() brings the encoded image or mask of `ref` into w->decoder, as im_load and im_take do; several threads call it
- * at once. It returns IM_BROKEN or a status with words in w->why, which begin with the name. name() is how messages call
- * the bytes, as snprintf. open() and close(), where there are such, are called once for each source, before the first
- * load() and after the last. */
+ * at once. It returns IM_BROKEN or a status with words in w->why, which begin with the name. name() is how messages
+ * call the bytes, as snprintf. open() and close(), where there are such, are called once for each source, before the
+ * first load() and after the last. */
 typedef struct rd_source_kind {
   int (*open)(sp_ctx *ctx, const rd_table *t, rd_source *s);
   void (*close)(rd_source *s);
@@ -168,7 +168,8 @@ int rd_stamp_path(rd_listing *l, const char *path);
 int rd_still_so(const rd_table *t); /* all stamps hold */
 /* A table that a reader uses, or a file holds, of the same; NULL: there is none that is still so. */
 rd_table *rd_find_kept(const rd_params *p, const char *id);
-/* Others may have it, and, where it is large, later processes. began: when the listing did, in ns since 1970. Takes id. */
+/* Others may have it, and, where it is large, later processes. began: when the listing did, in ns since 1970.
+ * Takes id. */
 void rd_keep(rd_table *t, char *id, int64_t began);
 void rd_release(rd_table *t);
 
@@ -179,16 +180,16 @@ void rd_write_index(const rd_table *t, const char *id);
 /* ---- samples.c ---- */
 /* How many samples of the reader's split each class has, with blanks between, on the heap; NULL: no memory. */
 char *rd_count_classes(const rd_self *self);
-/* Of the reader's split: item 0 of labels: "LEAST MEAN MOST NONE", labels a sample and samples without one; items of numbers, one a
- * column: "LEAST MOST MEAN DEVIATION". */
+/* Of the reader's split: item 0 of labels: "LEAST MEAN MOST NONE", labels a sample and samples without one; items of
+ * numbers, one a column: "LEAST MOST MEAN DEVIATION". */
 int rd_figure_item(const void *self, uint64_t i, char *to, size_t size);
 
 /* ---- layout.c ---- */
 const rd_lister *rd_lister_named(const char *name, int target); /* NULL: there is none */
 /* The table of what the parameters name. */
 int rd_list(sp_ctx *ctx, const rd_params *p, rd_table **out);
-/* Counts what lies in the folder of part k, or beside the parts (k = 2), and is none of `known`; known NULL: folders are
- * classes, and are read. */
+/* Counts what lies in the folder of part k, or beside the parts (k = 2), and is none of `known`; known NULL: folders
+ * are classes, and are read. */
 void rd_look_beside(rd_listing *l, int k, const char *const *known);
 /* Counts one entry of a folder: its path below the data's, and what rd_entry_kind says. */
 void rd_leave(rd_left *left, const char *name, int kind);
@@ -196,7 +197,8 @@ void rd_leave_junk(rd_left *left, const char *name);
 void rd_leave_dotted(rd_left *left, const char *name);
 void rd_leave_alone(rd_left *left, const char *name);
 void rd_leave_empty(rd_left *left, const char *name);
-/* The files in the folder base/rel, and below it, whose formats are not read; of the first *most entries. 0: there are none */
+/* The files in the folder base/rel, and below it, whose formats are not read; of the first *most entries. 0:
+ * there are none */
 size_t rd_leave_unread(rd_left *left, const char *base, const char *rel, int depth, size_t *most);
 /* "3 HEIC images, such as a/0.heic (heif-convert ...)", or nothing */
 void rd_unread_words(const rd_left *left, char *words, size_t size);

@@ -13,10 +13,12 @@ typedef struct rd_two_name {
 
 extern const int rd_n_two_words;
 int rd_is_stereo(int row);
-/* RD_TWO_FIRST or RD_TWO_SECOND where these letters and digits, without regard to case and signs, are a word of that row; else 0. */
+/* RD_TWO_FIRST or RD_TWO_SECOND where these letters and digits, without regard to case and signs,
+ * are a word of that row; else 0. */
 int rd_two_word(const char *s, size_t n, int row);
 /* By the two words of that row, in any case, with a part in front or behind: A, train_A, Before. labels: the one
- * folder of labels, NULL: whatever is called so. of_maps: RD_TWO_LABELS are folders that are called as those of maps are. */
+ * folder of labels, NULL: whatever is called so. of_maps: RD_TWO_LABELS are folders that are called as those of maps
+ * are. */
 rd_two_name rd_read_two_name(const char *name, int row, const char *labels, int of_maps);
 /* The same of a column: before, image_before, "left path". */
 int rd_read_two_column(const char *name, int row);

@@ -148,7 +148,8 @@ static int likely(const plan *p) {
 /* Folders of images beside masks are read as such, whatever else lies there. */
 static int twos_like(const char *dir) {
   plan p, other;
-  return !(rd_is_folder(dir, "images") && rd_is_folder(dir, "masks")) && look(dir, NULL, 0, &p, &other) && likely(&p) >= 0;
+  return !(rd_is_folder(dir, "images") && rd_is_folder(dir, "masks")) && look(dir, NULL, 0, &p, &other) &&
+         likely(&p) >= 0;
 }
 
 static int map_twos_like(const char *dir) {
@@ -272,10 +273,10 @@ static const char *top_of(const char *rel, char to[512]) {
 static int check_part(sp_ctx *ctx, const char *dir, const plan *p, int part, int target) {
   const char(*of)[512] = p->of[part];
   if (has_both(p, part) && !has(p, part, RD_TWO_LABELS) && part != RD_TEST_PART && target == RD_TARGET_MAP)
-    return ctx->host->fail(ctx, SP_E_DATA,
-                           "%s holds %s/ and %s/: as two images a sample they lack a folder of maps, disparity/, depth/ "
-                           "or maps/",
-                           dir, of[RD_TWO_FIRST], of[RD_TWO_SECOND]);
+    return ctx->host->fail(
+        ctx, SP_E_DATA,
+        "%s holds %s/ and %s/: as two images a sample they lack a folder of maps, disparity/, depth/ or maps/",
+        dir, of[RD_TWO_FIRST], of[RD_TWO_SECOND]);
   if (has_both(p, part) && !has(p, part, RD_TWO_LABELS) && part != RD_TEST_PART)
     return ctx->host->fail(
         ctx, SP_E_DATA,

@@ -22,7 +22,8 @@ int rd_name_values(rd_listing *l, const char *folder, const char *of, const char
 int rd_note_constant(rd_listing *l);
 
 /* ---- array_labels.c ---- */
-/* The samples of an array of `n` images in source[0], the second ones in source[1] or UINT32_MAX, with what labels.npy at `path` says of them by the target. */
+/* The samples of an array of `n` images in source[0], the second ones in source[1] or UINT32_MAX, with what labels.npy
+ * at `path` says of them by the target. */
 int rd_list_array_labels(rd_listing *l, rd_words *words, const char *path, int64_t n, const uint32_t source[2]);
 
 /* ---- shard_labels.c ---- */

@@ -136,8 +136,8 @@ static uint32_t *count_parts(const rd_words *w, rd_numbered *parts, char sign) {
   return uses;
 }
 
-/* The first word with that sign all of whose parts stand in other words, too; n: there is none. all: only where that is so
- * of every word with the sign, since a class may be a black tern beside a least tern. */
+/* The first word with that sign all of whose parts stand in other words, too; n: there is none. all: only where that is
+ * so of every word with the sign, since a class may be a black tern beside a least tern. */
 static size_t find_shared(const rd_words *w, char sign, int all, int (*is_known)(void *arg, const char *word),
                           void *arg) {
   size_t n = w->words.names.n, found = n, signed_ones = 0;

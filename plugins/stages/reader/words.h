@@ -30,9 +30,11 @@ int rd_number_words(rd_listing *l, const char *folder, const rd_words *w,
                     void (*stem)(const rd_table *t, const rd_sample *s, char *to, size_t size));
 
 /* ---- word_check.c ---- */
-/* What words say that may be read in two ways: no label, several labels, names that differ by case alone. alias[i] becomes the
- * number of the word that word i stands for, or -1: it is none. is_known(arg, word): a list of classes has it. */
-int rd_judge_words(rd_listing *l, const rd_words *w, int (*is_known)(void *arg, const char *word), void *arg, int64_t *alias);
+/* What words say that may be read in two ways: no label, several labels, names that differ by case alone. alias[i]
+ * becomes the number of the word that word i stands for, or -1: it is none. is_known(arg, word):
+ * a list of classes has it. */
+int rd_judge_words(rd_listing *l, const rd_words *w, int (*is_known)(void *arg, const char *word), void *arg,
+                   int64_t *alias);
 int rd_is_missing(const char *cell); /* empty, nan, NA and the like */
 /* A whole number, as 7, 07 or 7.0. */
 int rd_is_whole(const char *word, int64_t *v);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * request_load.c - the stage `request_load`: requests of many client threads, to measure and to try a graph that serves.
+ * request_load.c - the stage `request_load`: requests of many client threads,
+ * to measure and to try a graph that serves.
  *
- * Each client keeps some requests open: it submits one, waits until any of its own is answered, pauses, submits the next.
- * Images come from a fixed set, and every answer to the same image must have the same bits. What came of it all is in the
- * report. */
+ * Each client keeps some requests open: it submits one, waits until any of its own is answered, pauses, submits the
+ * next. Images come from a fixed set, and every answer to the same image must have the same bits. What came of it all
+ * is in the report. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -27,8 +27,8 @@ void resize_table_free(resize_table *t);
 
 /* A row of bytes or floats, `pix` elements a pixel, along the table's axis. */
 void resize_along_x(const resize_table *t, float *y, const void *x, int dtype, int64_t pix);
-/* The same for `rows` <= RESIZE_GROUP rows of `n` elements, `pitch` elements apart in x and `line` floats in y: they lie
- * side by side in `turned`, n * RESIZE_GROUP floats, so that a sum over inputs is one for all of them. */
+/* The same for `rows` <= RESIZE_GROUP rows of `n` elements, `pitch` elements apart in x and `line` floats in y: they
+ * lie side by side in `turned`, n * RESIZE_GROUP floats, so that a sum over inputs is one for all of them. */
 #define RESIZE_GROUP 8
 void resize_group_along_x(const resize_table *t, float *y, size_t line, const void *x, int64_t n, int64_t pitch,
                           int rows, int dtype, int64_t pix, float *turned);

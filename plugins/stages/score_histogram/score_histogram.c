@@ -55,7 +55,6 @@ const sp_param shist_param_table[] = {{.name = "bins",
                                        .idef = SHIST_ODDS,
                                        .choices = scales,
                                        .doc = "odds: bins of equal ratio of p / (1 - p), finest where a network is "
-                                              "sure; probability: bin k begins at p = k / "
-                                              "(bins - 1)"},
+                                              "sure; probability: bin k begins at p = k / (bins - 1)"},
                                       LABEL_PARAM_IGNORE(shist_params, ignore_index),
                                       {.name = NULL}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * writer.c - the stage `writer`: a tensor of any shape, a row for each sample, to one .npy file. What is there can be read at
- * any time: rows come first, then the header that counts them. */
+ * writer.c - the stage `writer`: a tensor of any shape, a row for each sample, to one .npy file. What is there can be
+ * read at any time: rows come first, then the header that counts them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,8 @@ static int put_row(sp_ctx *ctx, wr_self *self, uint64_t at, const uint8_t *data)
   return failed(ctx, self, rc);
 }
 
-/* Of a data set, the sample's number says which row it is; requests are rows as they come, without those that have failed. */
+/* Of a data set, the sample's number says which row it is; requests are rows as they come,
+ * without those that have failed. */
 static int writer_forward(sp_ctx *ctx, void *arg, const sp_io *io) {
   wr_self *self = arg;
   const sp_tensor *in = io->in[0].t;

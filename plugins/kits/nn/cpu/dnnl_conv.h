@@ -19,8 +19,8 @@ typedef struct nn_conv nn_conv;
  * which nobody can catch, so whoever lets it compile asks before. */
 int nn_room(sp_ctx *ctx);
 
-/* Of the convolution src[c][h][w] -> dst[o][oh][ow], where d is the dilation, 1 for none. A transposed convolution is the same with forward and backward
- * data exchanged. */
+/* Of the convolution src[c][h][w] -> dst[o][oh][ow], where d is the dilation, 1 for none. A transposed convolution is
+ * the same with forward and backward data exchanged. */
 typedef struct nn_conv_shape {
   int64_t c, h, w, o, oh, ow;
   int k[2], s[2], p[2], d[2], groups;
@@ -47,7 +47,8 @@ size_t nn_conv_scratch_bytes(const nn_conv *conv, int part); /* of one call */
 const char *nn_conv_pack(const nn_conv *conv, int part, const float *weights, void *packed);
 /* The packed gradient back to that order. */
 const char *nn_conv_unpack(const nn_conv *conv, const void *packed, float *weights);
-/* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. bias: of the shape's act, else NULL. */
+/* FWD: dst = src * packed. DATA: src = dst * packed. WEIGHTS: packed = src, dst. bias: of the shape's act,
+ * else NULL. */
 const char *nn_conv_run(const nn_conv *conv, int part, void *src, void *packed, void *dst, void *scratch,
                         const float *bias);
 

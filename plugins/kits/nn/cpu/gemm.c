@@ -5,8 +5,9 @@
  * transposed one). Products are cut into a fixed grid of pieces; one thread computes a piece and finishes it while it
  * is in cache.
  *
- * The bits that oneDNN gives a row hang on where it is, since the last ones are computed otherwise. Where an image is in a
- * batch must not be seen of a frozen network, so there a product has one row for each (nn_target.apart), and none is oneDNN's. */
+ * The bits that oneDNN gives a row hang on where it is, since the last ones are computed otherwise. Where an image is
+ * in a batch must not be seen of a frozen network, so there a product has one row for each (nn_target.apart),
+ * and none is oneDNN's. */
 #include "cpu_net.h"
 
 #define SKINNY 32       /* rows up to which reading w bounds the product */

@@ -6,8 +6,8 @@
 
 enum { PIECE_PIXELS = 64, VECTORS = 5 };
 
-/* Temporary memory: per sample and piece two sums of ch doubles; per sample VECTORS of ch floats; the statistics, unless they
- * are saved: per sample the groups' means, and their 1/std. */
+/* Temporary memory: per sample and piece two sums of ch doubles; per sample VECTORS of ch floats; the statistics,
+ * unless they are saved: per sample the groups' means, and their 1/std. */
 typedef struct gn {
   const nn_xop *op;
   int64_t n, px, ch, groups, pieces;

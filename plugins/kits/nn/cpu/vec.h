@@ -5,8 +5,9 @@
 
 #include <spcore/ext/parallel.h>
 
-/* Compiled for several instruction sets, chosen when the module is loaded by what the processor can do: "arch=skylake" and the
- * like would choose by who made it. Sanitizers' runtimes are not up yet when the choice is made, so not under them. */
+/* Compiled for several instruction sets, chosen when the module is loaded by what the processor can do: "arch=skylake"
+ * and the like would choose by who made it. Sanitizers' runtimes are not up yet when the choice is made,
+ * so not under them. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__gnu_linux__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(NN_ONE_TARGET)
 #define NN_VEC __attribute__((target_clones("avx512f", "avx2", "default")))

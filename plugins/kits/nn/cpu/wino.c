@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * wino.c - what fits Winograd's convolution, its weights, and the choice of the instruction set.
  *
- * The transforms are those of interpolation at 0, A, -A, B, -B and infinity. 3/4 and 3/2 are exact, as their products are, and
- * lose a third of what the usual 1 and 2 lose: about as much as twice the plain sum. Vectors and copies for several
- * instruction sets are as in skinny.c. */
+ * The transforms are those of interpolation at 0, A, -A, B, -B and infinity. 3/4 and 3/2 are exact, as their products
+ * are, and lose a third of what the usual 1 and 2 lose: about as much as twice the plain sum. Vectors and copies for
+ * several instruction sets are as in skinny.c. */
 #include "wino.h"
 
 #include <string.h>

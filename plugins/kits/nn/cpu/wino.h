@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * wino.h - 3x3 convolutions of frozen networks by Winograd's F(4x4, 3x3): 36 products make the 16 results of a tile that
- * take 144 in the plain sum.
+ * wino.h - 3x3 convolutions of frozen networks by Winograd's F(4x4, 3x3): 36 products make the 16 results of a tile
+ * that take 144 in the plain sum.
  *
- * A tile of 6 x 6 pixels becomes 36 values by sums alone, which are multiplied by the weights, likewise prepared as constants;
- * sums of the products are the results. Each tile is computed by itself, in one order of sums: bits depend neither on the
- * size of the team nor on which tiles are in work together. What is infinite or no number reaches all results of the tiles
- * that read it. Maps are channels-last. */
+ * A tile of 6 x 6 pixels becomes 36 values by sums alone, which are multiplied by the weights, likewise prepared as
+ * constants; sums of the products are the results. Each tile is computed by itself, in one order of sums: bits depend
+ * neither on the size of the team nor on which tiles are in work together. What is infinite or no number reaches all
+ * results of the tiles that read it. Maps are channels-last. */
 #ifndef NN_CPU_WINO_H
 #define NN_CPU_WINO_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * factors.c - which products leave their weights' gradients to the end of a step.
  *
- * The gradient of w in y[m][n] = x[m][k] w[n][k] is dy^T x, a sum over rows. Where a step has several shards it is one product
- * over the rows of all of them instead of a sum of gradients, if those rows are fewer bytes. Shapes and shards alone decide,
- * so that the bits do not hang on where the shards are computed. */
+ * The gradient of w in y[m][n] = x[m][k] w[n][k] is dy^T x, a sum over rows. Where a step has several shards it is one
+ * product over the rows of all of them instead of a sum of gradients, if those rows are fewer bytes. Shapes and shards
+ * alone decide, so that the bits do not hang on where the shards are computed. */
 #include "lower.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fold.c - ops that others do besides: batch norms, sums and activations of a network whose weights stay as they are, and
- * maps that are only enlarged to be joined. */
+ * fold.c - ops that others do besides: batch norms, sums and activations of a network whose weights stay as they are,
+ * and maps that are only enlarged to be joined. */
 #include "lower.h"
 
 #include "../ops/axis.h"
@@ -56,8 +56,8 @@ static int fold_act(nn_net *net, const nn_target *target, const nn_op *act, cons
   return 1;
 }
 
-/* Is op's result each pixel of what it reads some times over? Of one pixel the gradient is a sum over the whole map, which is
- * no thread's work. */
+/* Is op's result each pixel of what it reads some times over? Of one pixel the gradient is a sum over the whole map,
+ * which is no thread's work. */
 static int repeats(const nn_net *net, const nn_op *up) {
   const nn_value *x = &net->values[up->in], *y = &net->values[up->out];
   nn_axis ay = nn_axis_of((int)x->h, (int)y->h, up->mode), ax = nn_axis_of((int)x->w, (int)y->w, up->mode);

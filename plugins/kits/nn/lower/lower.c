@@ -405,8 +405,8 @@ static int cut(nn_low *low, uint64_t most) {
   return part + 1;
 }
 
-/* The gradient of what op computes is there when the last op that reads it is through, which may be a part before op's own:
- * rows that other processes wait for go then. */
+/* The gradient of what op computes is there when the last op that reads it is through, which may be a part before op's
+ * own: rows that other processes wait for go then. */
 static int arrives_in(const nn_low *low, const nn_xop *op) {
   int part = -1;
   for (int i = 0; i < low->n_ops && nn_has_factors(low, op); i++)

@@ -78,9 +78,10 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
 int nn_may_add(const nn_net *net, const nn_target *target, const nn_op *op);
 /* A product that applies an activation that folds to its result. */
 int nn_may_act(const nn_net *net, const nn_target *target, const nn_op *op);
-/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, a sum
- * into the last of the products that it adds, and an activation into the product before it; of any, where the target
- * enlarges, a map that is enlarged for concatenations alone into these. keep[v]: the value is seen from outside. */
+/* fold.c: of a network whose weights stay as they are (`frozen`), batch norm behind a product goes into its weights, a
+ * sum into the last of the products that it adds, and an activation into the product before it; of any, where the
+ * target enlarges, a map that is enlarged for concatenations alone into these. keep[v]:
+ * the value is seen from outside. */
 void nn_fold(nn_net *net, const nn_target *target, const uint8_t *keep, int frozen);
 /* Where constants of so many bytes lie. */
 size_t nn_constant(nn_low *low, size_t bytes);
@@ -88,10 +89,11 @@ size_t nn_constant(nn_low *low, size_t bytes);
 size_t nn_stats_bytes(const nn_low *low, const nn_xop *op);
 /* Gives every value its place in scratch or saved memory. */
 int nn_place(sp_ctx *ctx, nn_low *low);
-/* Cuts a backward into runs of ops, once it is known which values are stored: the largest, by bytes of gradients, is as small
- * as max_parts allows, but not below part_bytes. */
+/* Cuts a backward into runs of ops, once it is known which values are stored: the largest, by bytes of gradients, is as
+ * small as max_parts allows, but not below part_bytes. */
 void nn_cut(nn_low *low, sp_plan *plan);
-/* factors.c: which products leave their weights' gradients to the end of a step. Before nn_place(), and behind nn_cut(). */
+/* factors.c: which products leave their weights' gradients to the end of a step. Before nn_place(),
+ * and behind nn_cut(). */
 int nn_find_factors(sp_ctx *ctx, nn_low *low, const sp_plan *plan);
 void nn_give_factors(nn_low *low, sp_plan *plan);
 /* Extents of the product that op is for so many samples: y[m][n] = x[m][k] w[n][k]. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * product.c - which kernel computes a convolution, its transpose or a linear layer, and how it wants pixels and weights. */
+ * product.c - which kernel computes a convolution, its transpose or a linear layer,
+ * and how it wants pixels and weights. */
 #include "product.h"
 
 static int is_plain(const nn_op *op) { return op->groups == 1 && op->dil[0] == 1 && op->dil[1] == 1; }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * product.h - what lowering asks of convolutions, their transposes and linear layers: several kernels can compute them. */
+ * product.h - what lowering asks of convolutions, their transposes and linear layers:
+ * several kernels can compute them. */
 #ifndef NN_PRODUCT_H
 #define NN_PRODUCT_H
 

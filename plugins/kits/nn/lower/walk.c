@@ -199,7 +199,8 @@ static void ran(nn_walk *w, const nn_xop *op) {
     if (w->at[NN_IN(reader, j)].need) w->at[NN_IN(reader, j)].gset = 1;
 }
 
-/* The ops of the call's part, once it is known what those before it have done, and what they complete of later ones'. */
+/* The ops of the call's part, once it is known what those before it have done,
+ * and what they complete of later ones'. */
 static int run_part(nn_walk *w, const nn_device *device) {
   const nn_low *low = w->low;
   int st = SP_OK, part = (int)w->io->part;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * walk.h - one forward or backward of a planned network, whatever the device: which ops run, where each value lies, where
- * gradients go and what becomes of them before an op sees them.
+ * walk.h - one forward or backward of a planned network, whatever the device: which ops run, where each value lies,
+ * where gradients go and what becomes of them before an op sees them.
  *
  * A plan is only read. All that belongs to one call is in nn_walk and in what it points to, which lie on the caller's
- * stack (a list of layers has an upper bound, so they are never large): calls on one instance may overlap. A backward in
- * parts finds the gradients of values in scratch, as the part before left them; which are there it finds again. */
+ * stack (a list of layers has an upper bound, so they are never large): calls on one instance may overlap. A backward
+ * in parts finds the gradients of values in scratch, as the part before left them; which are there it finds again. */
 #ifndef NN_WALK_H
 #define NN_WALK_H
 
@@ -29,16 +29,16 @@ typedef struct nn_walk {
   int batch_stats; /* batch norm uses and updates statistics of the batch */
 } nn_walk;
 
-/* What a device does. Each function gets the walk that nn_forward() or nn_backward() was called with, which is the first
- * member of the device's own struct for a call. */
+/* What a device does. Each function gets the walk that nn_forward() or nn_backward() was called with, which is the
+ * first member of the device's own struct for a call. */
 typedef struct nn_device {
   void (*bind)(nn_walk *w);               /* every value has its place; NULL: nothing to do then */
   int (*start)(nn_walk *w, int backward); /* before the first op of all parts; NULL: nothing to do then */
   int (*finish)(nn_walk *w); /* after the last op of a backward or a part of it; NULL: nothing to do then */
   int (*forward)(nn_walk *w, const nn_xop *op);
   int (*backward)(nn_walk *w, const nn_xop *op); /* the gradient of op->out is complete, and masked by op's ReLU */
-  /* Completes the gradient of op->out: adds dout to it, or copies it there where nothing is in it yet (dout NULL: there is
-   * none); then, if relu, masks it by the sign of op's result. */
+  /* Completes the gradient of op->out: adds dout to it, or copies it there where nothing is in it yet (dout NULL: there
+   * is none); then, if relu, masks it by the sign of op's result. */
   int (*arrive)(nn_walk *w, const nn_xop *op, const void *dout, int relu);
   int (*zero)(nn_walk *w, void *p, size_t bytes);
   int (*copy)(nn_walk *w, void *to, const void *from, size_t bytes);

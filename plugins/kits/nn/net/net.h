@@ -99,16 +99,17 @@ typedef struct nn_sources {
   int n;
   const char *list;
 } nn_sources;
-/* wires.c: a whole `layers` list; what is not named is called "0", "1" ... taps NULL: the stage has no port for them. */
+/* wires.c: a whole `layers` list; what is not named is called "0", "1" ... taps NULL:
+ * the stage has no port for them. */
 int nn_add_layers(sp_ctx *ctx, nn_net *net, const nn_sources *in, const sp_structs *layers, nn_taps *taps);
 /* `count` times 3x3 convolution without bias, batch norm, ReLU; named PREFIX.0, PREFIX.1 ... */
 int nn_add_convs(sp_ctx *ctx, nn_net *net, int in, int64_t out, int count, const char *prefix);
-/* How often the map is to be halved: `levels`, or down to one pixel where that is 0. A map whose sides are no multiple of
- * two to that power is refused. */
+/* How often the map is to be halved: `levels`, or down to one pixel where that is 0. A map whose sides are no multiple
+ * of two to that power is refused. */
 int nn_halvings(sp_ctx *ctx, const nn_net *net, int in, int64_t levels);
 
-/* The plain model: convolution 1x1 to `width` channels, then `halvings` ones of kernel 2 and stride 2, each with twice the
- * channels, ReLU between; named "0", "2", "4" ... */
+/* The plain model: convolution 1x1 to `width` channels, then `halvings` ones of kernel 2 and stride 2, each with twice
+ * the channels, ReLU between; named "0", "2", "4" ... */
 int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings);
 
 /* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from

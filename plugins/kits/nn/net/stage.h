@@ -37,7 +37,8 @@ int nn_bind_taps(sp_ctx *ctx, const sp_plan *plan, const nn_taps *taps, nn_binds
 typedef int (*nn_builder)(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b);
 
 /* The stage type id_DEVICE: the table is the same for all of them. It takes id_inputs, id_outputs, id_param_table,
- * id_params and id_build from the stage's header, and the callbacks kit_create ... from the device's half of this kit. */
+ * id_params and id_build from the stage's header, and the callbacks kit_create ...
+ * from the device's half of this kit. */
 #define NN_STAGE(id, words, where, more, kit)                                                                      \
   static int plan(sp_ctx *ctx, void *self, sp_plan *pl) { return kit##_plan(ctx, self, pl, id##_build); }          \
   const sp_stage_type id##_##where = {.size = sizeof(sp_stage_type),                                               \
