@@ -4,7 +4,6 @@
 #include "check/factors.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +21,8 @@ typedef struct trial {
   uint32_t shard;
   char who[32]; /* of call_words() */
   sp_err err;
-  char words[512]; /* of the first fault */
+  char words[RIG_WORDS]; /* of the first fault */
 } trial;
-
-SP_PRINTF(2, 3)
-static bool fault(trial *t, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  vsnprintf(t->words, sizeof t->words, fmt, args);
-  va_end(args);
-  return false;
-}
 
 static bool by_apply(const rig *r, uint32_t i) { return r->plan.weights[i].flags & SP_WEIGHT_FACTORS; }
 static bool in_part(const rig *r, uint32_t i, uint32_t part) {
@@ -89,15 +79,16 @@ static bool finite_value(int dtype, const char *data, bool *zero) {
 static bool complete(trial *t, uint32_t i, const char *who) {
   const rig_tensor *rows = &t->cut->rows.t[i];
   int64_t n = rows->spec.shape[0] / FACTORS_SHARDS, cols = rows->spec.shape[1], there = samples[t->shard];
-  if (n % RIG_BATCH) return fault(t, "factor %u has %lld rows for %d samples", i + 1, (long long)n, RIG_BATCH);
+  if (n % RIG_BATCH)
+    return rig_fault(t->words, "factor %u has %lld rows for %d samples", i + 1, (long long)n, RIG_BATCH);
   size_t each = rows->bytes / (size_t)(rows->spec.shape[0] * cols);
   for (int64_t row = 0; row < n; row++)
     for (int64_t k = 0; k < cols; k++) {
       bool zero, missing = row / (n / RIG_BATCH) >= there;
       const char *at = rows->data + (size_t)((t->shard * n + row) * cols + k) * each;
       if (finite_value(rows->spec.dtype, at, &zero) && (zero || !missing)) continue;
-      return fault(t, "%s leaves row %lld of factor %u %s, with %lld of %d samples", who, (long long)row, i + 1,
-                   missing ? "other than zero" : "unwritten", (long long)there, RIG_BATCH);
+      return rig_fault(t->words, "%s leaves row %lld of factor %u %s, with %lld of %d samples", who, (long long)row,
+                       i + 1, missing ? "other than zero" : "unwritten", (long long)there, RIG_BATCH);
     }
   return true;
 }
@@ -113,12 +104,12 @@ static bool wrote_its_own(trial *t, bool forward, uint32_t part, const char *who
     bool may = f->forward ? forward : !forward && part <= f->part - f->early;
     if (memcmp(rows->data, rows->copy, from) ||
         memcmp(rows->data + from + each, rows->copy + from + each, rows->bytes - from - each))
-      return fault(t, "%s wrote rows of factor %u that are another pass's", who, i + 1);
+      return rig_fault(t->words, "%s wrote rows of factor %u that are another pass's", who, i + 1);
     if (!may && memcmp(rows->data + from, rows->copy + from, each))
-      return fault(t, "%s wrote factor %u, which %s", who, i + 1,
-                   f->forward ? "forward() is to write"
-                   : forward  ? "backward() is to write"
-                              : "was complete");
+      return rig_fault(t->words, "%s wrote factor %u, which %s", who, i + 1,
+                       f->forward ? "forward() is to write"
+                       : forward  ? "backward() is to write"
+                                  : "was complete");
     bool last = f->forward ? forward : !forward && part == f->part - f->early;
     if (last && !complete(t, i, who)) return false;
   }
@@ -126,7 +117,7 @@ static bool wrote_its_own(trial *t, bool forward, uint32_t part, const char *who
 }
 
 static bool untouched(trial *t, const rig_list *list, const char *what, const char *who) {
-  return rig_same(list) || fault(t, "%s changed %s", who, what);
+  return rig_same(list) || rig_fault(t->words, "%s changed %s", who, what);
 }
 
 static bool inputs_stand(trial *t, const char *who) {
@@ -164,7 +155,7 @@ static bool plain(trial *t) {
   begin(r, t->shard);
   if (!samples[t->shard]) return true;
   if (rig_prepare(r, samples[t->shard], &t->err) || rig_run(r, &forward, &t->err) || rig_run(r, &backward, &t->err))
-    return fault(t, "%.500s", t->err.msg);
+    return rig_fault(t->words, "%.500s", t->err.msg);
   for (uint32_t i = 0; i < r->weights.n; i++)
     for (int64_t k = 0; by_apply(t->cut, i) && k < sp_spec_count(&r->dweights.t[i].spec); k++)
       t->sum[i][k] += rig_value(&r->dweights.t[i], r->dweights.t[i].data, (size_t)k);
@@ -176,14 +167,14 @@ static bool forward(trial *t) {
   int64_t n = samples[t->shard];
   rig_call call = call_of(t, SP_CALL_FORWARD, 0);
   begin(r, t->shard);
-  if ((n && rig_prepare(r, n, &t->err)) || rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
+  if ((n && rig_prepare(r, n, &t->err)) || rig_run(r, &call, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   if (!wrote_its_own(t, true, 0, "forward()") || !inputs_stand(t, "forward()")) return false;
   if (!n && !(untouched(t, &r->out, "an output, though there was no sample", "forward()") &&
               untouched(t, &r->weights, "a weight or a statistic, though there was no sample", "forward()")))
     return false;
   for (uint32_t i = 0; i < r->out.n; i++)
     if (!alike(t, &t->whole->out.t[i], &r->out.t[i]))
-      return fault(t, "output %u is another one than without factors", i + 1);
+      return rig_fault(t->words, "output %u is another one than without factors", i + 1);
   return true;
 }
 
@@ -195,10 +186,10 @@ static bool other_gradients(trial *t, uint32_t part, const char *who) {
     const char *name = r->plan.weights[i].name;
     bool gives = samples[t->shard] && in_part(r, i, part) && !by_apply(r, i);
     if (r->plan.weights[i].flags & SP_WEIGHT_TRAINED && !same(&r->weights.t[i]))
-      return fault(t, "%s changed weight '%s'", who, name);
-    if (!gives && !same(dw)) return fault(t, "%s wrote the gradient of weight '%s'", who, name);
+      return rig_fault(t->words, "%s changed weight '%s'", who, name);
+    if (!gives && !same(dw)) return rig_fault(t->words, "%s wrote the gradient of weight '%s'", who, name);
     if (gives && !alike(t, &t->whole->dweights.t[i], dw))
-      return fault(t, "%s gives weight '%s' another gradient than without factors", who, name);
+      return rig_fault(t->words, "%s gives weight '%s' another gradient than without factors", who, name);
   }
   return true;
 }
@@ -210,13 +201,13 @@ static bool backward(trial *t, uint32_t part) {
   rig_keep(&r->rows);
   rig_keep(&r->dweights);
   rig_keep(&r->out);
-  if (rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
+  if (rig_run(r, &call, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   if (!wrote_its_own(t, false, part, who) || !other_gradients(t, part, who) || !inputs_stand(t, who) ||
       !untouched(t, &r->out, "an output", who))
     return false;
   for (uint32_t i = 0; i < r->din.n && part + 1 == r->plan.n_parts; i++)
     if (!alike(t, &t->whole->din.t[i], &r->din.t[i]))
-      return fault(t, "the gradient of input %u is another one than without factors", i + 1);
+      return rig_fault(t->words, "the gradient of input %u is another one than without factors", i + 1);
   return true;
 }
 
@@ -261,10 +252,10 @@ static bool made(trial *t, uint32_t i, bool in_place, bool again, const char *wh
   const char *name = r->plan.weights[i].name;
   char *first = t->whole->dweights.t[i].copy;
   if (!close_to(t, got, in_place ? got->copy : NULL, t->sum[i], SCALE))
-    return fault(t, "%s %s weight '%s' other than dw_scale times the sum of the plain gradients", who,
-                 in_place ? "adds to" : "gives the gradient of", name);
+    return rig_fault(t->words, "%s %s weight '%s' other than dw_scale times the sum of the plain gradients", who,
+                     in_place ? "adds to" : "gives the gradient of", name);
   if (again && memcmp(got->data, first, got->bytes))
-    return fault(t, "%s gives other bits for weight '%s' a second time", who, name);
+    return rig_fault(t->words, "%s gives other bits for weight '%s' a second time", who, name);
   memcpy(first, got->data, got->bytes);
   return true;
 }
@@ -275,11 +266,12 @@ static bool right(trial *t, uint32_t part, bool in_place, bool again, const char
     const rig_tensor *w = &r->weights.t[i], *dw = &r->dweights.t[i];
     bool its = in_part(r, i, part) && by_apply(r, i);
     if (its && !made(t, i, in_place, again, who)) return false;
-    if (!(its && in_place) && !same(w)) return fault(t, "%s changed weight '%s'", who, r->plan.weights[i].name);
+    if (!(its && in_place) && !same(w))
+      return rig_fault(t->words, "%s changed weight '%s'", who, r->plan.weights[i].name);
     if (!(its && !in_place) && !same(dw))
-      return fault(t, "%s wrote the gradient of weight '%s'", who, r->plan.weights[i].name);
+      return rig_fault(t->words, "%s wrote the gradient of weight '%s'", who, r->plan.weights[i].name);
   }
-  return rows_stand(r, part) || fault(t, "%s changed a factor", who);
+  return rows_stand(r, part) || rig_fault(t->words, "%s changed a factor", who);
 }
 
 static bool apply_part(trial *t, uint32_t part, bool in_place) {
@@ -292,7 +284,7 @@ static bool apply_part(trial *t, uint32_t part, bool in_place) {
     rig_restore(&r->weights);
     rig_poison(&r->dweights, poison);
     rig_keep(&r->dweights);
-    if (rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
+    if (rig_run(r, &call, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
     if (!right(t, part, in_place, again, who)) return false;
   }
   return true;

@@ -2,6 +2,7 @@
  * rig.c - one stage with guarded, poisoned memory around it. */
 #include "check/rig.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -623,4 +624,12 @@ int rig_run(rig *r, const rig_call *c, sp_err *err) {
   free(v.t);
   int guards = look_at_guards(r, names[c->kind], rc ? &(sp_err){0} : err);
   return rc ? rc : guards;
+}
+
+bool rig_fault(char words[RIG_WORDS], const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(words, RIG_WORDS, fmt, args);
+  va_end(args);
+  return false;
 }

@@ -86,4 +86,9 @@ double rig_value(const rig_tensor *t, const char *data, size_t i);
 /* Calls, then looks at the guards. */
 int rig_run(rig *r, const rig_call *call, sp_err *err);
 
+#define RIG_WORDS 512
+/* The words of a fault, for `return rig_fault(...)`: false. */
+SP_PRINTF(2, 3)
+bool rig_fault(char words[RIG_WORDS], const char *fmt, ...);
+
 #endif

@@ -3,7 +3,6 @@
 #include "check/slices.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,17 +23,8 @@ typedef struct trial {
   extent of[SLICES_RANKS][GRADIENTS];
   size_t n_own[SLICES_RANKS], n_sums, room; /* numbers of survey(), of all; the most of a rank */
   sp_err err;
-  char words[512]; /* of the first fault */
+  char words[RIG_WORDS]; /* of the first fault */
 } trial;
-
-SP_PRINTF(2, 3)
-static bool fault(trial *t, const char *fmt, ...) {
-  va_list args;
-  va_start(args, fmt);
-  vsnprintf(t->words, sizeof t->words, fmt, args);
-  va_end(args);
-  return false;
-}
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
@@ -78,20 +68,21 @@ static int plan_rank(trial *t, int rank, sp_err *err) {
 
 static bool same_weights(trial *t, const rig *r) {
   const sp_plan *a = &t->whole->plan, *b = &r->plan;
-  if (b->slice != a->slice) return fault(t, "slice is %u, of the whole %u", b->slice, a->slice);
+  if (b->slice != a->slice) return rig_fault(t->words, "slice is %u, of the whole %u", b->slice, a->slice);
   if (b->n_weights != a->n_weights)
-    return fault(t, "there are %u weights, of the whole %u", b->n_weights, a->n_weights);
+    return rig_fault(t->words, "there are %u weights, of the whole %u", b->n_weights, a->n_weights);
   for (uint32_t i = 0; i < a->n_weights; i++) {
     const sp_weight *x = &a->weights[i], *y = &b->weights[i];
     if (strcmp(x->name, y->name) || x->of != y->of || (!x->of && !sp_spec_equal(&x->spec, &y->spec)))
-      return fault(t, "weight %u is '%s', of the whole '%s', or of another gradient or spec", i + 1, y->name, x->name);
+      return rig_fault(t->words, "weight %u is '%s', of the whole '%s', or of another gradient or spec", i + 1, y->name,
+                       x->name);
   }
   return true;
 }
 
 static bool plan_all(trial *t) {
   for (int r = 0; r < SLICES_RANKS; r++) {
-    if (plan_rank(t, r, &t->err)) return fault(t, "%.500s", t->err.msg);
+    if (plan_rank(t, r, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
     if (!same_weights(t, &t->rank[r])) return false;
   }
   return true;
@@ -148,12 +139,14 @@ static bool survey_again(trial *t, rig *r, int rank) {
   rig_poison(&r->weights, POISON_A);
   memset(r->own.data, POISON_B, r->own.bytes);
   rig_call call = {.n = RIG_BATCH, .kind = SP_CALL_SURVEY, .poison = POISON_A};
-  if (rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
+  if (rig_run(r, &call, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   for (size_t b = 0; b < r->own.bytes; b++)
     if ((unsigned char)r->own.copy[b] == POISON_A && (unsigned char)r->own.data[b] == POISON_B)
-      return fault(t, "rank %d does not write number %zu of %zu", rank, b / sizeof(double) + 1, t->n_own[rank]);
+      return rig_fault(t->words, "rank %d does not write number %zu of %zu", rank, b / sizeof(double) + 1,
+                       t->n_own[rank]);
   if (!rig_same(&own))
-    return fault(t, "rank %d gives other bits again, with other values in scratch, weights and moments", rank);
+    return rig_fault(t->words, "rank %d gives other bits again, with other values in scratch, weights and moments",
+                     rank);
   rig_restore(&r->out);
   rig_restore(&r->weights);
   return true;
@@ -166,9 +159,9 @@ static bool survey(trial *t, int rank) {
   for (size_t i = 0; i < SP_ARRAY(kept); i++) rig_keep(kept[i]);
   rig_poison(&own, POISON_A);
   rig_call call = {.n = RIG_BATCH, .kind = SP_CALL_SURVEY, .poison = POISON_B};
-  if (rig_run(r, &call, &t->err)) return fault(t, "%.500s", t->err.msg);
+  if (rig_run(r, &call, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   for (size_t i = 0; i < SP_ARRAY(kept); i++)
-    if (!rig_same(kept[i])) return fault(t, "rank %d changes a gradient, a weight or what it keeps", rank);
+    if (!rig_same(kept[i])) return rig_fault(t->words, "rank %d changes a gradient, a weight or what it keeps", rank);
   rig_keep(&own);
   return survey_again(t, r, rank);
 }
@@ -225,16 +218,16 @@ static bool same_list(trial *t, int rank, int step, const rig_list *whole, const
   char name[96];
   for (uint32_t i = 0; i < list->n; i++)
     if (!is_status(t->whole, whole, i) && memcmp(list->t[i].data, part_of(t, rank, whole, i), list->t[i].bytes) != 0)
-      return fault(t, "rank %d of %d leaves %s other than the whole does, in update %d%s", rank, SLICES_RANKS,
-                   name_of(t->whole, whole, i, name, sizeof name), step + 1,
-                   step == STEPS - 1 ? ", of which a gradient is not finite" : "");
+      return rig_fault(t->words, "rank %d of %d leaves %s other than the whole does, in update %d%s", rank,
+                       SLICES_RANKS, name_of(t->whole, whole, i, name, sizeof name), step + 1,
+                       step == STEPS - 1 ? ", of which a gradient is not finite" : "");
   return true;
 }
 
 static bool same_rank(trial *t, int rank, int step) {
   const rig *w = t->whole, *r = &t->rank[rank];
   if (memcmp(r->sums.data, r->sums.copy, r->sums.bytes) || memcmp(r->sum_at.data, r->sum_at.copy, r->sum_at.bytes))
-    return fault(t, "rank %d changes sums or sum_at", rank);
+    return rig_fault(t->words, "rank %d changes sums or sum_at", rank);
   return same_list(t, rank, step, &w->out, &r->out) && same_list(t, rank, step, &w->weights, &r->weights) &&
          same_list(t, rank, step, &w->in, &r->in);
 }
@@ -251,15 +244,16 @@ static bool same_status(trial *t) {
       told = told || got;
     }
     if (told != (wanted != 0))
-      return fault(t, "%s rank has a status, where the whole has %s", told ? "a" : "no", told ? "none" : "one");
+      return rig_fault(t->words, "%s rank has a status, where the whole has %s", told ? "a" : "no",
+                       told ? "none" : "one");
   }
   return true;
 }
 
 static bool update_all(trial *t, int step) {
-  if (update(t->whole, POISON_B, &t->err)) return fault(t, "%.500s", t->err.msg);
+  if (update(t->whole, POISON_B, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   for (int r = 0; r < SLICES_RANKS; r++) {
-    if (update(&t->rank[r], POISON_A, &t->err)) return fault(t, "%.500s", t->err.msg);
+    if (update(&t->rank[r], POISON_A, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
     if (!same_rank(t, r, step)) return false;
   }
   return same_status(t);
@@ -268,9 +262,9 @@ static bool update_all(trial *t, int step) {
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static bool prepare_all(trial *t) {
-  if (rig_prepare(t->whole, RIG_BATCH, &t->err)) return fault(t, "%.500s", t->err.msg);
+  if (rig_prepare(t->whole, RIG_BATCH, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   for (int r = 0; r < SLICES_RANKS; r++)
-    if (rig_prepare(&t->rank[r], RIG_BATCH, &t->err)) return fault(t, "%.500s", t->err.msg);
+    if (rig_prepare(&t->rank[r], RIG_BATCH, &t->err)) return rig_fault(t->words, "%.500s", t->err.msg);
   return true;
 }
 

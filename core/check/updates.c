@@ -14,7 +14,7 @@ enum { GRADIENTS = 5, CALLS = 3, STEPS = 3 }; /* a gradient of the last step, in
 typedef struct pair {
   rig *whole, *cut;
   sp_err err;
-  char words[512]; /* of the first fault */
+  char words[RIG_WORDS]; /* of the first fault */
 } pair;
 
 static int plan_both(pair *p, sp_err *err) {

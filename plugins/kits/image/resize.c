@@ -16,15 +16,21 @@ typedef struct axis {
   int most; /* stride of w */
 } axis;
 
-/* Of the outputs from .. from + out - 1 of all_out. */
-static int axis_make(im_buf *mem, int in, int64_t all_out, int64_t from, int out, axis *a) {
-  float scale = (float)in / (float)all_out, support = scale >= 1.0f ? scale : 1.0f, inv = 1.0f / support;
-  a->most = (int)ceilf(support) * 2 + 1;
-  size_t ints = (size_t)out * 2 * sizeof(int), all = ints + (size_t)out * (size_t)a->most * sizeof(float);
+/* Room for `out` outputs with up to `most` weights each. */
+static int axis_reserve(im_buf *mem, int out, int most, axis *a) {
+  size_t ints = (size_t)out * 2 * sizeof(int), all = ints + (size_t)out * (size_t)most * sizeof(float);
+  a->most = most;
   a->first = im_reserve(mem, all);
   if (!a->first) return SP_E_NOMEM;
   a->n = a->first + out;
   a->w = (float *)(void *)(a->n + out);
+  return SP_OK;
+}
+
+/* Of the outputs from .. from + out - 1 of all_out. */
+static int axis_make(im_buf *mem, int in, int64_t all_out, int64_t from, int out, axis *a) {
+  float scale = (float)in / (float)all_out, support = scale >= 1.0f ? scale : 1.0f, inv = 1.0f / support;
+  if (axis_reserve(mem, out, (int)ceilf(support) * 2 + 1, a)) return SP_E_NOMEM;
   for (int i = 0; i < out; i++) {
     float centre = scale * ((float)(from + i) + 0.5f), total = 0.0f, *w = a->w + (size_t)i * (size_t)a->most;
     int lo = (int)(centre - support + 0.5f), hi = (int)(centre + support + 0.5f);
@@ -140,12 +146,7 @@ static int bicubic(im_scaler *s, const uint8_t *src, const im_geometry *g, int c
 /* Weights of bicubic as floats. */
 static int cubic_axis_make(im_buf *mem, int in, int64_t all_out, int64_t from, int out, axis *a) {
   cubic_axis c = cubic_axis_of(in, all_out);
-  a->most = cubic_most(&c);
-  size_t ints = (size_t)out * 2 * sizeof(int), all = ints + (size_t)out * (size_t)a->most * sizeof(float);
-  a->first = im_reserve(mem, all);
-  if (!a->first) return SP_E_NOMEM;
-  a->n = a->first + out;
-  a->w = (float *)(void *)(a->n + out);
+  if (axis_reserve(mem, out, cubic_most(&c), a)) return SP_E_NOMEM;
   for (int i = 0; i < out; i++) {
     double centre = cubic_centre(&c, from + i), total = cubic_span(&c, centre, &a->first[i], &a->n[i]);
     for (int j = 0; j < a->n[i]; j++)

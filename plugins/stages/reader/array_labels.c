@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +35,20 @@ typedef struct look {
   float value;  /* in row `other`, else in `fraction` */
 } look;
 
-static int refuse(const labels *s, const char *want) {
-  char is[128];
+static int SP_PRINTF(2, 3) refuse(const labels *s, const char *fmt, ...) {
+  char is[128], want[400];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(want, sizeof want, fmt, ap);
+  va_end(ap);
   im_npy_words(&s->a.is, is, sizeof is);
   return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s holds %s; %s", s->path, is, want);
+}
+
+static int read_bytes(const labels *s, int64_t at, void *to, size_t n) {
+  if (!rd_array_read(&s->a, at, to, n)) return SP_OK;
+  return s->l->ctx->host->fail(s->l->ctx, SP_E_IO, "%s: %s", s->path,
+                               errno ? strerror(errno) : "it has become shorter");
 }
 
 /* ---- rows ---- */
@@ -60,11 +71,7 @@ static int each_row(labels *s, int (*see)(labels *s, int64_t row, const float *v
   for (int64_t i = 0; !rc && i < n; i += at_once) {
     int64_t k = n - i < at_once ? n - i : at_once;
     size_t elements = (size_t)(k * s->columns);
-    if (rd_array_read(&s->a, i * (int64_t)row, bytes, (size_t)k * row)) {
-      rc = s->l->ctx->host->fail(s->l->ctx, SP_E_IO, "%s: %s", s->path,
-                                 errno ? strerror(errno) : "it has become shorter");
-      break;
-    }
+    if ((rc = read_bytes(s, i * (int64_t)row, bytes, (size_t)k * row))) break;
     if (s->a.is.item > 1 && s->a.is.big_endian != is_big) swap(bytes, elements, s->a.is.item);
     im_to_floats(bytes, s->type, elements, v);
     for (int64_t r = 0; !rc && r < k; r++) rc = see(s, i + r, v + r * s->columns, arg);
@@ -122,9 +129,7 @@ static int take_whole(labels *s) {
   for (int64_t i = 0; !rc && i < n; i++) {
     int64_t k = i % AT_ONCE, left = n - i < AT_ONCE ? n - i : AT_ONCE;
     char word[32];
-    if (!k && rd_array_read(&s->a, i * item, block, (size_t)(left * item)))
-      return s->l->ctx->host->fail(s->l->ctx, SP_E_IO, "%s: %s", s->path,
-                                   errno ? strerror(errno) : "it has become shorter");
+    if (!k && (rc = read_bytes(s, i * item, block, (size_t)(left * item)))) return rc;
     const uint8_t *p = block + k * item;
     uint64_t v = 0;
     for (int b = 0; b < item; b++) v = v << 8 | p[s->a.is.big_endian ? b : item - 1 - b];
@@ -154,14 +159,11 @@ static int take_one_hot(labels *s, int64_t row, const float *v, void *arg) {
 
 /* One number for each image that is no whole one by its type. */
 static int take_floats(labels *s, const look *k) {
-  char want[300];
-  if (k->fraction >= 0) {
-    snprintf(want, sizeof want,
-             "row %" PRId64 " is %g, which is no class, so it is for target = \"numbers\" (train_cls.lua, `target = "
-             "\"numbers\"`)",
-             k->fraction, (double)k->value);
-    return refuse(s, want);
-  }
+  if (k->fraction >= 0)
+    return refuse(s,
+                  "row %" PRId64 " is %g, which is no class, so it is for target = \"numbers\" (train_cls.lua, "
+                  "`target = \"numbers\"`)",
+                  k->fraction, (double)k->value);
   if (s->l->p->csv.cells != RD_CELLS_NAME)
     return refuse(s,
                   "all are whole numbers, and may be classes, `cells = \"name\"`, or numbers, `target = \"numbers\"`");
@@ -169,35 +171,29 @@ static int take_floats(labels *s, const look *k) {
 }
 
 static int take_columns(labels *s, const look *k) {
-  char want[400];
   int vector = s->l->p->csv.cells == RD_CELLS_VECTOR;
-  if (k->other >= 0 && (vector || s->is_whole)) {
-    snprintf(want, sizeof want,
-             "row %" PRId64
-             " has a %g: several labels are 0 and 1, a column for each class; `target = \"numbers\"` reads numbers",
-             k->other, (double)k->value);
-    return refuse(s, want);
-  }
-  if (k->other >= 0) {
-    snprintf(want, sizeof want,
-             "row %" PRId64 " has a %g, so it is for target = \"numbers\" (train_cls.lua, `target = \"numbers\"`)",
-             k->other, (double)k->value);
-    return refuse(s, want);
-  }
+  if (k->other >= 0 && (vector || s->is_whole))
+    return refuse(s,
+                  "row %" PRId64 " has a %g: several labels are 0 and 1, a column for each class; "
+                  "`target = \"numbers\"` reads numbers",
+                  k->other, (double)k->value);
+  if (k->other >= 0)
+    return refuse(s,
+                  "row %" PRId64 " has a %g, so it is for target = \"numbers\" (train_cls.lua, `target = \"numbers\"`)",
+                  k->other, (double)k->value);
   if (k->several < 0 && k->none < 0) {
     if (vector) return each_row(s, take_one_hot, NULL);
     return refuse(
         s, "each row has one 1, and may be one class, `cells = \"vector\"`, several labels, `target = \"labels\"`, "
            "or numbers, `target = \"numbers\"`");
   }
-  if (k->several >= 0) snprintf(want, sizeof want, "row %" PRId64 " has %d of 1, ", k->several, k->ones);
-  else snprintf(want, sizeof want, "row %" PRId64 " has no 1, ", k->none);
-  size_t n = strlen(want);
-  snprintf(want + n, sizeof want - n, "%s",
-           s->is_whole || vector
-               ? "so it is for target = \"labels\" (train_cls.lua, `target = \"labels\"`)"
-               : "so these are several labels, `target = \"labels\"`, or numbers, `target = \"numbers\"`");
-  return refuse(s, want);
+  char row[64];
+  if (k->several >= 0) snprintf(row, sizeof row, "row %" PRId64 " has %d of 1", k->several, k->ones);
+  else snprintf(row, sizeof row, "row %" PRId64 " has no 1", k->none);
+  return refuse(s, "%s, %s", row,
+                s->is_whole || vector
+                    ? "so it is for target = \"labels\" (train_cls.lua, `target = \"labels\"`)"
+                    : "so these are several labels, `target = \"labels\"`, or numbers, `target = \"numbers\"`");
 }
 
 /* ---- several labels, numbers ---- */
@@ -232,23 +228,19 @@ static int take_numbers(labels *s, int64_t row, const float *v, void *arg) {
 }
 
 static int several(labels *s, const look *k) {
-  char want[300];
   if (s->a.is.ndim < 2)
     return refuse(s,
                   "several labels are N x C of 0 and 1, a column for each class; `target = \"class\"` reads one class "
                   "for each image");
   if (k->other < 0) return each_row(s, take_labels, NULL);
-  snprintf(want, sizeof want,
-           "row %" PRId64
-           " has a %g, and several labels are 0 and 1, a column for each class: `target = \"numbers\"` reads numbers",
-           k->other, (double)k->value);
-  return refuse(s, want);
+  return refuse(s,
+                "row %" PRId64 " has a %g, and several labels are 0 and 1, a column for each class: "
+                "`target = \"numbers\"` reads numbers",
+                k->other, (double)k->value);
 }
 
 static int all_numbers(labels *s) {
-  char want[160];
-  snprintf(want, sizeof want, "an image has at most %d numbers", RD_MOST_NUMBERS);
-  if (s->columns > RD_MOST_NUMBERS) return refuse(s, want);
+  if (s->columns > RD_MOST_NUMBERS) return refuse(s, "an image has at most %d numbers", RD_MOST_NUMBERS);
   int rc = each_row(s, take_numbers, NULL);
   if (!rc && s->left)
     rd_note(s->l, "%zu row%s of %s without a number %s left out", s->left, s->left == 1 ? "" : "s", s->path,
@@ -272,18 +264,16 @@ static int count_columns(labels *s) {
 /* ---- the file ---- */
 static int check(labels *s, int64_t n) {
   const im_npy *is = &s->a.is;
-  char want[300];
   s->type = is->type == 'b' && is->item == 1 ? IM_U8 : im_npy_type(is);
   s->columns = rd_array_row(&s->a);
   s->is_whole = is->type == 'u' || is->type == 'i' || is->type == 'b';
   int flat = is->ndim == 1 || (is->ndim == 2 && s->columns > 0);
   for (int k = 2; k < is->ndim && is->shape[0] == n; k++) flat |= s->columns == is->shape[1];
   if (s->type >= 0 && flat && is->shape[0] == n && s->columns > 0 && s->columns <= RD_MOST_CLASSES) return SP_OK;
-  snprintf(want, sizeof want,
-           "labels are %" PRId64
-           " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of numbers",
-           n);
-  return refuse(s, want);
+  return refuse(s,
+                "labels are %" PRId64
+                " numbers, one for each image, or so many rows: of 0 and 1, a column for each class, or of numbers",
+                n);
 }
 
 int rd_list_array_labels(rd_listing *l, rd_words *words, const char *path, int64_t n, const uint32_t source[2]) {
