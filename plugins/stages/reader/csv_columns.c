@@ -2,6 +2,7 @@
  * csv_columns.c - which column of a .csv file is what: by the parameter, by the names that people give them, by what
  * the first row has. */
 #include "csv.h"
+#include "csv_names.h"
 #include "two_names.h"
 
 #include <ctype.h>
@@ -14,52 +15,7 @@
 #define SHOWN 8 /* names of columns in a message */
 
 /* ---- names ---- */
-/* Letters and digits, in lower case. */
-static const char *const files[] = {
-    "file",          "filename", "filenames", "filepath",  "filepaths",   "files",     "path",
-    "paths",         "image",    "images",    "imagepath", "imagepaths",  "imagefile", "imagename",
-    "imagefilename", "imgpath",  "imgfile",   "imgname",   "imgfilename", "img",       "imgs",
-    "picture",       "photo",    "photopath", "pic",       "fname",       NULL};
-static const char *const ids[] = {"id",     "imageid", "imgid", "photoid", "pictureid", "imageindex",
-                                  "fileid", "name",    "key",   "uid",     "uuid",      NULL};
-static const char *const labels[] = {
-    "label",         "labels",  "class",  "classes", "classname", "classid",    "classlabel",   "classnames",
-    "labelname",     "labelid", "target", "targets", "category",  "categoryid", "categoryname", "categories",
-    "diagnosis",     "dx",      "tag",    "tags",    "species",   "breed",      "gt",           "groundtruth",
-    "findinglabels", NULL};
-static const char *const masks[] = {"mask",         "masks",        "maskpath",         "maskfile",         "maskname",
-                                    "maskfilename", "segmentation", "segmentationpath", "segmentationfile", "seg",
-                                    "labelpath",    "labelfile",    "annotationpath",   "annotationfile",   NULL};
-static const char *const maps[] = {"map",      "maps",      "mappath",    "mapfile",       "depth",     "depths",
-                                   "depthmap", "depthpath", "depthfile",  "depthfilename", "disparity", "disparitypath",
-                                   "height",   "heightmap", "heightpath", "dsm",           NULL};
-static const char *const splits[] = {"split",        "set",       "fold",      "subset",   "partition", "part",
-                                     "phase",        "usage",     "datasplit", "dataset",  "isvalid",   "isval",
-                                     "isvalidation", "traintest", "trainval",  "splitset", NULL};
 static const char *const role_names[RD_ROLES] = {"file", "label", "split", "second"};
-
-static void plain(const char *name, char to[64]) {
-  size_t n = 0;
-  for (; *name && n < 63; name++)
-    if (isalnum((unsigned char)*name) || (unsigned char)*name >= 128) to[n++] = (char)tolower((unsigned char)*name);
-  to[n] = 0;
-}
-
-static int is_one(const char *const *list, const char *name) {
-  char low[64];
-  plain(name, low);
-  for (; *list; list++)
-    if (!strcmp(*list, low)) return 1;
-  return 0;
-}
-
-int rd_csv_is_label(const char *name) { return is_one(labels, name); }
-
-static int is_index(const char *name) {
-  char low[64];
-  plain(name, low);
-  return !*low || !strncmp(low, "unnamed", 7) || !strcmp(low, "index") || !strcmp(low, "idx");
-}
 
 static const char *role_name(const rd_csv *j, int role) {
   int target = j->l->p->target;
@@ -110,7 +66,7 @@ int rd_csv_part(const rd_csv *j, const char *word) {
     return named == RD_TEST_PART ? named : RD_TRAIN_PART;
   }
   char low[64];
-  plain(j->names.v[j->at[RD_SPLIT_COLUMN]], low);
+  rd_plain_name(j->names.v[j->at[RD_SPLIT_COLUMN]], low);
   if (!strncmp(low, "isval", 5)) return rd_hot(word) < 0 ? RD_NO_PART : rd_hot(word) ? RD_VAL_PART : RD_TRAIN_PART;
   return rd_read_folder_name(word).part;
 }
@@ -121,9 +77,9 @@ static int find_column(const rd_csv *j, const char *name) {
   char a[64], b[64], *end;
   for (size_t i = 0; i < j->names.n; i++)
     if (!strcmp(j->names.v[i], name)) return (int)i;
-  plain(name, a);
+  rd_plain_name(name, a);
   for (size_t i = 0; i < j->names.n && *a; i++) {
-    plain(j->names.v[i], b);
+    rd_plain_name(j->names.v[i], b);
     if (!strcmp(a, b)) return (int)i;
   }
   long n = strtol(name, &end, 10);
@@ -223,7 +179,7 @@ static const char *first_of(const rd_csv *j, int column) {
 static int count_named(const rd_csv *j, const char *const *list, int pictures, int *one, int *two) {
   int n = 0;
   for (int i = 0; i < (int)j->names.n; i++) {
-    if (is_taken(j, i) || (list && !is_one(list, j->names.v[i])) || (pictures && !rd_is_image(first_of(j, i))))
+    if (is_taken(j, i) || (list && !rd_is_called(list, j->names.v[i])) || (pictures && !rd_is_image(first_of(j, i))))
       continue;
     if (n < 2) *(n ? two : one) = i;
     n++;
@@ -293,8 +249,8 @@ static void look_at_seconds(rd_csv *j, unsigned given) {
 static int find_file(rd_csv *j) {
   int rc = SP_OK, one = -1, two = -1, *at = &j->at[RD_FILE_COLUMN];
   if (*at < 0) *at = exact(j, "file");
-  if (*at < 0) *at = by_name(j, RD_FILE_COLUMN, files, 1, &rc);
-  if (*at < 0 && !rc) *at = by_name(j, RD_FILE_COLUMN, ids, 1, &rc);
+  if (*at < 0) *at = by_name(j, RD_FILE_COLUMN, rd_called_files, 1, &rc);
+  if (*at < 0 && !rc) *at = by_name(j, RD_FILE_COLUMN, rd_called_ids, 1, &rc);
   if (*at >= 0 || rc) return rc;
   int n = count_named(j, NULL, 1, &one, &two);
   if (n > 1 && rd_gives(j->l->p->target) != RD_MASK) return ask(j, RD_FILE_COLUMN, one, two);
@@ -311,7 +267,7 @@ static int find_split(rd_csv *j) {
       *at = found;
       break;
     }
-    if (is_taken(j, i) || !is_one(splits, j->names.v[i])) continue;
+    if (is_taken(j, i) || !rd_is_called(rd_called_splits, j->names.v[i])) continue;
     j->at[RD_SPLIT_COLUMN] = i;
     int says = rd_csv_part(j, first_of(j, i)) != RD_NO_PART;
     j->at[RD_SPLIT_COLUMN] = -1;
@@ -331,7 +287,8 @@ static int find_split(rd_csv *j) {
 static int add_values(rd_csv *j, int (*fits)(const char *cell)) {
   int rc = SP_OK;
   for (int i = 0; i < (int)j->names.n && !rc; i++)
-    if (!is_taken(j, i) && !is_index(j->names.v[i]) && !is_one(ids, j->names.v[i]) && fits(first_of(j, i)))
+    if (!is_taken(j, i) && !rd_is_index_name(j->names.v[i]) && !rd_is_called(rd_called_ids, j->names.v[i]) &&
+        fits(first_of(j, i)))
       rc = add_value(j, i);
   return rc;
 }
@@ -345,9 +302,10 @@ static int is_numeric(const char *cell) {
 static int only_other(const rd_csv *j) {
   int found = -1;
   for (int i = 0; i < (int)j->names.n; i++) {
-    if (is_taken(j, i) || is_index(j->names.v[i]) || is_one(masks, j->names.v[i]) || is_one(splits, j->names.v[i]))
+    if (is_taken(j, i) || rd_is_index_name(j->names.v[i]) || rd_is_called(rd_called_masks, j->names.v[i]) ||
+        rd_is_called(rd_called_splits, j->names.v[i]))
       continue;
-    if (!is_one(labels, j->names.v[i]) && rd_is_image(first_of(j, i))) continue;
+    if (!rd_is_called(rd_called_labels, j->names.v[i]) && rd_is_image(first_of(j, i))) continue;
     if (found >= 0) return -1;
     found = i;
   }
@@ -357,7 +315,7 @@ static int only_other(const rd_csv *j) {
 static int find_numbers(rd_csv *j) {
   int rc = SP_OK, label = exact(j, "label");
   for (int i = 0; i < (int)j->names.n && label < 0; i++)
-    if (!is_taken(j, i) && is_one(labels, j->names.v[i]) && is_numeric(first_of(j, i))) label = i;
+    if (!is_taken(j, i) && rd_is_called(rd_called_labels, j->names.v[i]) && is_numeric(first_of(j, i))) label = i;
   if (label >= 0) rc = add_value(j, label);
   else rc = add_values(j, is_numeric);
   if (rc || j->n_values) return rc;
@@ -370,10 +328,10 @@ static int find_mask(rd_csv *j) {
   int rc = SP_OK, one, two, *at = &j->at[RD_VALUE_COLUMN];
   int of_maps = j->l->p->target == RD_TARGET_MAP;
   *at = exact(j, of_maps ? "map" : "mask");
-  if (*at < 0 && of_maps) *at = by_name(j, RD_VALUE_COLUMN, maps, 1, &rc);
+  if (*at < 0 && of_maps) *at = by_name(j, RD_VALUE_COLUMN, rd_called_maps, 1, &rc);
   if (rc) return rc;
-  if (*at < 0) *at = by_name(j, RD_VALUE_COLUMN, masks, 1, &rc);
-  if (*at < 0 && !rc && count_named(j, labels, 1, &one, &two) == 1) *at = one;
+  if (*at < 0) *at = by_name(j, RD_VALUE_COLUMN, rd_called_masks, 1, &rc);
+  if (*at < 0 && !rc && count_named(j, rd_called_labels, 1, &one, &two) == 1) *at = one;
   if (*at < 0 && !rc && count_named(j, NULL, 1, &one, &two) == 1) *at = one;
   return rc || *at >= 0 ? rc : no_column(j, RD_VALUE_COLUMN);
 }
@@ -382,7 +340,7 @@ static int find_mask(rd_csv *j) {
 static int are_numbers(const rd_csv *j) {
   int n = 0;
   for (int i = 0; i < (int)j->names.n; i++) {
-    if (is_taken(j, i) || is_index(j->names.v[i]) || is_one(ids, j->names.v[i])) continue;
+    if (is_taken(j, i) || rd_is_index_name(j->names.v[i]) || rd_is_called(rd_called_ids, j->names.v[i])) continue;
     if (!is_number(first_of(j, i))) return 0;
     n++;
   }
@@ -400,7 +358,7 @@ static int numbers_only(rd_csv *j) {
 static int find_labels(rd_csv *j) {
   int rc = SP_OK, *at = &j->at[RD_VALUE_COLUMN];
   *at = exact(j, "label");
-  if (*at < 0) *at = by_name(j, RD_VALUE_COLUMN, labels, 0, &rc);
+  if (*at < 0) *at = by_name(j, RD_VALUE_COLUMN, rd_called_labels, 0, &rc);
   if (*at >= 0 || rc) return rc;
   if ((*at = only_other(j)) >= 0) return SP_OK;
   rc = add_values(j, is_hot);
@@ -451,7 +409,8 @@ static int is_data(const rd_csv *j) {
   int named = 0, pictures = 0;
   for (int i = 0; i < j->in.n; i++) {
     const char *cell = rd_csv_field(&j->in, i);
-    named |= is_one(files, cell) || is_one(labels, cell) || is_one(masks, cell);
+    named |= rd_is_called(rd_called_files, cell) || rd_is_called(rd_called_labels, cell) ||
+             rd_is_called(rd_called_masks, cell);
     pictures |= rd_is_image(cell);
   }
   return pictures && !named;

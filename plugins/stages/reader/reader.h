@@ -18,6 +18,8 @@ enum { RD_ALL, RD_TRAIN, RD_VAL };
 enum { RD_TARGET_MASK, RD_TARGET_CLASS, RD_TARGET_LABELS, RD_TARGET_NUMBERS, RD_TARGET_MAP };
 #define RD_OF_ROWS(target) ((target) == RD_TARGET_LABELS || (target) == RD_TARGET_NUMBERS) /* a table has them */
 extern const char *const rd_targets[]; /* as the parameter calls them */
+extern const sp_port rd_outputs[];
+extern const sp_param rd_param_table[]; /* of rd_params */
 enum { RD_FOLDERS_AUTO, RD_FOLDERS_PARTS, RD_FOLDERS_CLASSES };
 enum { RD_MASK = 1, RD_LABEL = 2, RD_LABELS = 4, RD_NUMBERS = 8 }; /* what a kind of data has to offer besides images */
 /* Of rd_self.warned: a batch without any label; `second` is not read, or is not there. */
