@@ -236,8 +236,75 @@ def rows():
         lambda m, x: m.a(*[x.flatten(2).transpose(1, 2)] * 3)[0],
         a=lambda: nn.MultiheadAttention(6, 2, batch_first=True),
     ), "refused: a transformer: what is missing here: attention 1x"
+    yield from branches()
     if hasattr(torch, "compile"):
         yield "compiled", lambda: torch.compile(nn.Sequential(conv(), nn.ReLU())), ""
+
+
+def branches():
+    """Selective kernels, and split attention: a softmax weighs branches, which are added."""
+
+    def of(f, **parts):
+        return lambda: Of(f, **{k: v() for k, v in parts.items()})
+
+    def kernels(m, x):
+        x = torch.stack([m.a(x), m.b(x)], dim=1)
+        w = m.fc(x.sum(1).mean((2, 3), keepdim=True)).view(x.shape[0], 2, 4, 1, 1)
+        return torch.sum(x * torch.softmax(w, dim=1), dim=1)
+
+    def split(radix, groups):
+        def f(m, x):
+            b, c, h, w = (x := F.relu(m.a(x))).shape
+            x = x.reshape((b, radix, c // radix, h, w))
+            gap = m.fc(x.sum(dim=1).mean((2, 3), keepdim=True))
+            gap = F.softmax(gap.view(b, groups, radix, -1).transpose(1, 2), dim=1).reshape(b, -1).view(b, -1, 1, 1)
+            return (x * gap.reshape((b, radix, c // radix, 1, 1))).sum(dim=1).contiguous()
+
+        return of(f, a=lambda: nn.Conv2d(6, 8, 3), fc=lambda: nn.Conv2d(8 // radix, 8, 1))
+
+    two = "are a softmax over two as a sigmoid of differences, which a convolution makes"
+    yield "branches of two kernels", of(
+        kernels,
+        a=lambda: nn.Conv2d(6, 4, 3, padding=1),
+        b=lambda: nn.Conv2d(6, 4, 3, padding=2, dilation=2),
+        fc=lambda: nn.Conv2d(4, 8, 1),
+    ), two
+    yield "branches of a split", split(2, 1), two
+    yield "branches of a split in groups", split(2, 2), two
+    yield "branches, a mean of three", of(
+        lambda m, x: x.view(x.shape[0], 3, 2, 9, 8).mean(1)
+    ), "are sums or means over groups of channels as a convolution"
+    yield "branches of four", split(4, 1), "refused: inside the network, over 4 numbers: over two it is a sigmoid"
+    yield "two classes", of(
+        lambda m, x: F.softmax(m.fc(x).mean((2, 3)), 1), fc=lambda: nn.Conv2d(6, 2, 1)
+    ), "refused: softmax: the loss and the predictions have it"
+    yield "two classes of pixels", of(
+        lambda m, x: F.softmax(m.fc(x), 1).contiguous(), fc=lambda: nn.Conv2d(6, 2, 1)
+    ), "refused: softmax: the loss and the predictions have it"
+
+
+def by_onnx(r, layers_of, name, made, x, y):
+    """The same from a file of ONNX, with softmax as it was before operator set 13, and since."""
+    import warnings
+
+    from spconvert.onnx_net import Onnx
+    from spstage import Lua, Stage
+
+    for opset in (11, 14) if torch.__version__ < "2" else (18,):
+        try:
+            import onnx  # noqa: F401
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(made, torch.from_numpy(x), "form.onnx", verbose=False, opset_version=opset)
+        except ImportError as why:
+            print(f"left out: {name} by ONNX: {why} (Debian: apt install python3-onnx; PyTorch 2: pip install onnxscript)")
+            return
+        text, weights = layers_of(Onnx("form.onnx", None))
+        if r.true(f"{name} by ONNX {opset}", text, str(weights)):
+            stage = Stage("layers", {"layers": Lua(text)}, inputs=[x], training=False, frozen=True)
+            stage.set_weights(weights)
+            r.near(f"{name} by ONNX {opset}", stage.forward()["features"].reshape(y.shape), y.numpy(), 1e-5)
 
 
 def __getattr__(name):
@@ -281,3 +348,5 @@ def run(r, layers_of, convert):
             stage = Stage("layers", {"layers": Lua(text)}, inputs=[x], training=False, frozen=True)
             stage.set_weights(weights)
             r.near(name, stage.forward()["features"].reshape(y.shape), y.numpy(), 1e-5)
+        if name.startswith("branches"):
+            by_onnx(r, layers_of, name, made, x, y)

@@ -8,6 +8,7 @@ import re
 import struct
 
 from .forms import Forms
+from .groups import Groups
 from .words import Refused, by, np, pair, two
 
 MOST = 16  # values that one layer reads
@@ -58,7 +59,7 @@ def shape_of(kind, out, ins, p):
     return max(ins, key=math.prod)
 
 
-class Net(Forms):
+class Net(Forms, Groups):
     """Layers in order, by name, each as { type, out, from, params }, and their weights."""
 
     def __init__(self, shape):

@@ -3,7 +3,7 @@
 
 import math
 
-from .words import Refused, np
+from .words import Refused, is_all, np
 
 
 class Moves:
@@ -88,6 +88,11 @@ class Moves:
             axes = tuple(sorted(int(d) % len(old) for d in (axes if axes is not None else ())))
         layer, index, _ = self.place(value)
         shape = net.shapes[layer]
+        if len(axes) == 1 and axes[0] > 0 and len(old) > 4 and op in ("ReduceMean", "ReduceSum"):
+            made = net.over_group(name, *self.located(value), axes[0] - 1, op == "ReduceMean")
+            if made:
+                new = [1 if i == axes[0] else n for i, n in enumerate(old) if keep or i != axes[0]]
+                return made, np.arange(math.prod(net.shapes[made])).reshape(new[1:]), tuple(new)
         if axes == (1,) and len(old) == 4 and op in ("ReduceMean", "ReduceSum") and keep:
             w = np.full((1, old[1], 1, 1), 1 / old[1] if op == "ReduceMean" else 1, np.float32)
             made = net.add(name, "conv", [self.src(value)], 1, {"weight": w}, kernel=1, bias=False)
@@ -112,6 +117,50 @@ class Moves:
         made = net.affine(name + ".sum", made, size, None) if op == "ReduceSum" else made
         new = tuple(1 if i in inner else n for i, n in enumerate(old[1:])) if keep else tuple(rest)
         return made, channels[..., 0].reshape(new), (self.batch, *new)
+
+    # ---- groups of channels ----
+
+    def located(self, name):
+        """The layer that has the value's numbers, and a place for each in the value's shape."""
+        layer, index, shape = self.place(name)
+        if shape[0] != self.batch:
+            raise Refused(f"{name} is {' x '.join(map(str, shape))}: samples are joined or taken apart")
+        index = np.arange(math.prod(self.net.shapes[layer])) if index is None else index
+        return layer, index.reshape(shape[1:])
+
+    def joined(self, node, name, axis):
+        """Values of more than four dimensions side by side, whose layers follow one another as channels."""
+        parts, places, at = [self.located(n) for n in node.input], [], 0
+        for layer, index in parts:
+            size = math.prod(self.net.shapes[layer])
+            if not is_all(index, size, True):
+                raise Refused("of parts of maps, in more than four dimensions")
+            places.append(index + at)
+            at += size
+        made, index = self.net.concat(name, [layer for layer, _ in parts]), np.concatenate(places, axis - 1)
+        return made, index, (self.batch, *index.shape)
+
+    def comes_out(self, name, moves):
+        """Does the network give this value, wherever its numbers are moved?"""
+        readers = [n for n in self.model.graph.node if name in n.input and n.op_type in (*moves, "Identity", "Cast")]
+        return name in self.outs or any(self.comes_out(o, moves) for n in readers for o in n.output)
+
+    def softmax(self, node, name, a):
+        """Inside the network. Before operator set 13 it is over all dimensions from its axis on."""
+        layer, index = self.located(node.input[0])
+        rank = index.ndim + 1
+        axis = a.get("axis", -1 if self.opset >= 13 else 1) % rank
+        if self.opset < 13 and math.prod(index.shape[axis:]) != 1:
+            raise Refused(f"inside the network, of several dimensions in operator set {self.opset}", "softmax")
+        return self.net.softmax_of_two(name, layer, index, axis - 1), index, (self.batch, *index.shape)
+
+    def weighed(self, name, ins):
+        for v, k in (ins, ins[::-1]):
+            (layer, places), (factor, factors) = self.located(v), self.located(k)
+            made = self.net.weighed(name, layer, places, factor, factors)
+            if made:
+                return made, places, (self.batch, *places.shape)
+        return None
 
     def padded(self, node, a):
         """Kept until it is known who reads it."""

@@ -37,6 +37,7 @@ ATTRIBUTES = {  # that are looked at or change nothing here; others have to be 0
     "Gelu": "approximate",
     "GroupNormalization": "epsilon num_groups stash_type",
     "HardSigmoid": "alpha beta",
+    "Softmax": "axis",
     "InstanceNormalization": "epsilon",
     "LeakyRelu": "alpha",
     "MaxPool": POOL + " storage_order",
@@ -128,7 +129,7 @@ class Onnx(Numbers, Moves, Sizes):
         if not 1 <= self.opset:
             sys.exit(f"{path}: operator set {self.opset}")
         self.made = {o for node in graph.node for o in node.output}
-        self.weighed = set()  # names of weights that a layer has
+        self.copied = set()  # names of weights that a layer has
         self.take_all(graph.node)
 
     def array(self, tensor):
@@ -280,9 +281,9 @@ class Onnx(Numbers, Moves, Sizes):
         if op not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
             return
         weight = node.input[1]
-        if weight in self.weighed:
+        if weight in self.copied:
             self.net.remark(SHARED, name)
-        self.weighed.add(weight)
+        self.copied.add(weight)
 
     def name_of(self, node):
         weight = next((n for n in node.input if n in self.known and n.endswith(".weight")), None)
@@ -391,6 +392,8 @@ class Onnx(Numbers, Moves, Sizes):
             return self.passed(node, op, a, given)
         if op in ("Resize", "Upsample"):
             return self.resize(node, op, name, a, given)
+        if op == "Softmax" and not self.comes_out(node.output[0], MOVES):
+            return self.softmax(node, name, a)
         if op == "DepthToSpace":
             return self.depth_to_space(name, first, a)
         if op in ("Conv", "ConvTranspose", "MaxPool", "AveragePool"):
@@ -534,6 +537,8 @@ class Onnx(Numbers, Moves, Sizes):
 
     def concat(self, node, name, a):
         rank = len(self.shape(node.input[0]) or ())
+        if rank > 4 and a.get("axis", 0) % rank:
+            return self.joined(node, name, a["axis"] % rank)
         if (
             "axis" not in a
             and self.opset >= 4
@@ -590,6 +595,8 @@ class Onnx(Numbers, Moves, Sizes):
             and not a.get("broadcast")
         ):
             raise Refused("of different shapes without broadcast")
+        if op == "Mul" and max(len(self.shape(n)) for n in maps) > 4 and (made := self.weighed(name, maps)):
+            return made
         found, index = [self.as_is(n) for n in maps], None
         first = found[0]
         if all(

@@ -63,6 +63,10 @@ class Moves:
         dims = sorted(d % len(old) for d in ([dims] if isinstance(dims, int) else dims))
         layer, index = self.place(first)
         shape = net.shapes[layer]
+        if what != "amax" and len(dims) == 1 and len(old) > 4:
+            made = net.over_group(name, *self.located(first), dims[0] - 1, what == "mean")
+            if made:
+                return made, np.arange(math.prod(net.shapes[made])).reshape(new[1:])
         if len(old) == 4 and dims == [1] and what in ("mean", "sum"):
             w = np.full((1, old[1], 1, 1), 1 / old[1] if what == "mean" else 1, np.float32)
             made = net.add(name, "conv", [self.src(first)], 1, {"weight": w}, kernel=1, bias=False)

@@ -169,6 +169,12 @@ class Torch(Moves, Sums):
             self.at[node] = (self.net.pad(self.names[node], self.src(first), pads), None)
         return self.at[node]
 
+    def located(self, node):
+        """The same, with a place for each number in the node's shape."""
+        layer, index = self.place(node)
+        index = np.arange(math.prod(self.net.shapes[layer])) if index is None else index
+        return layer, index.reshape(self.shapes[node][1:])
+
     def src(self, node):
         """The layer whose numbers the node has, in its shape."""
         return self.shaped(node, *self.place(node))
@@ -266,6 +272,8 @@ class Torch(Moves, Sums):
             raise Refused("no layer does this")
         if what in ("cat", "concat", "concatenate"):
             return self.concat(node, name, get(0, "tensors"), get(1, "dim", 0))
+        if what == "stack":
+            return self.stacked(node, name, get(0, "tensors"), get(1, "dim", 0))
         if what in ("pad", "zeropad2d", "constantpad2d", "zeropad", "constantpadnd"):
             return self.padded(node, what, first, m, get)
         if what in (
@@ -336,13 +344,21 @@ class Torch(Moves, Sums):
             return self.dropout(what, name, first, m, get)
         if what in SAME and (new == old or what in ("to", "float")):
             return self.place(first)
-        return self.function(what, name, first, new == old, m, get)
+        return self.function(node, what, name, first, new == old, m, get)
 
-    def function(self, what, name, first, same, m, get):
+    def comes_out(self, node):
+        """Does the network give these numbers, wherever they are moved?"""
+        return any(u.op == "output" or self.name_of(u)[0] in (*MOVES, *SAME) and self.comes_out(u) for u in node.users)
+
+    def function(self, node, what, name, first, same, m, get):
         """What is done to each number."""
         net = self.net
         if not same:
             raise Refused(f"from {by(self.shapes[first][1:])} to another shape: no layer does this")
+        if what == "softmax" and not self.comes_out(node):
+            layer, index = self.located(first)
+            made = net.softmax_of_two(name, layer, index, get(1, "dim") % len(self.shapes[first]) - 1)
+            return made, index
         if what == "softmax" or what == "logsoftmax":
             raise Refused(
                 "the loss and the predictions have it: convert the network without it, or with the scores as its result",
@@ -575,6 +591,16 @@ class Torch(Moves, Sums):
         if len(new) not in (2, 4) or dim not in (1, 1 - len(new)):
             raise Refused("of another dimension than the channels'")
         return self.net.concat(name, [self.src(n) for n in parts])
+
+    def stacked(self, node, name, parts, dim):
+        """Side by side as channels; an axis more says which is which."""
+        layers = [self.src(n) for n in parts]
+        shape, rank = self.net.shapes[layers[0]], len(self.shapes[node])
+        if dim % rank == 0:
+            raise Refused("of samples")
+        size = math.prod(shape)
+        places = [np.arange(size).reshape(shape) + i * size for i in range(len(layers))]
+        return self.net.concat(name, layers), np.stack(places, dim % rank - 1)
 
     # ---- what moves numbers ----
 

@@ -41,6 +41,11 @@ class Sums:
             a, b = (
                 self.narrow.get(v, v) if self.shapes.get(self.narrow.get(v), ())[2:] == (1, 1) else v for v in (a, b)
             )
+        if word == "mul" and len(new) > 4:
+            for v, k in ((a, b), (b, a)):
+                (layer, places), (factor, factors) = self.located(v), self.located(k)
+                if self.shapes[v] == new and (made := net.weighed(name, layer, places, factor, factors)):
+                    return made, places
         pair, index = [self.as_is(v) for v in (a, b)], None
         if (
             self.shapes[a] == self.shapes[b]
