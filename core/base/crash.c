@@ -120,7 +120,7 @@ static void add_call(words *w, const sp_crash_call *call) {
   }
   if (call->step != SP_CRASH_NO_STEP) {
     add(w, " step ");
-    add_number(w, call->step);
+    add_number(w, sp_step_said(call->step));
   }
   add(w, call->returned ? ": what " : ": ");
   add(w, call->what);

@@ -21,6 +21,9 @@ double sp_now(void);                                       /* seconds, monotonic
 uint64_t sp_fnv64(uint64_t h, const void *data, size_t n); /* h: start with SP_FNV64 */
 #define SP_FNV64 UINT64_C(0xCBF29CE484222325)
 
+/* A step in words: people count from 1, as the bar and reports do; what programs read and are given counts from 0. */
+static inline uint64_t sp_step_said(uint64_t step) { return step + 1; }
+
 /* Log lines go to stderr as "spcore: words"; level above the limit is dropped. Thread-safe. */
 int sp_log_level(int level); /* what is above is not said; returns the limit that was there */
 void sp_log(int level, const char *fmt, ...) SP_PRINTF(2, 3);

@@ -161,7 +161,7 @@ static const sum *find(const side *s, const char *name, size_t hint) {
 
 static void show_edge(const side *a, const side *b, const sum *x, const sum *y) {
   int n = (int)strcspn(x->name, ".");
-  printf("first difference: step %" PRIu64 ", stage '%.*s', edge '%s'\n", a->step, n, x->name, x->name);
+  printf("first difference: step %" PRIu64 ", stage '%.*s', edge '%s'\n", sp_step_said(a->step), n, x->name, x->name);
   printf("  %s  %s\n  %s  %s\n", x->hash, a->run, y->hash, b->run);
 }
 
@@ -181,13 +181,14 @@ static bool step_differs(const side *a, const side *b, tally *t) {
     differs = true;
     if (t->shown) continue;
     if (y) show_edge(a, b, x, y);
-    else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", x->name, a->run, a->step);
+    else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", x->name, a->run, sp_step_said(a->step));
     t->shown = y != NULL;
   }
   for (size_t i = 0; i < b->n; i++) {
     if (!b->sums[i].hash || find(a, b->sums[i].name, i)) continue;
     differs = true;
-    if (!t->shown) printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, b->step);
+    if (!t->shown)
+      printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, sp_step_said(b->step));
   }
   if (edges > t->edges) t->edges = edges;
   for (int k = 0; k < 2; k++)
@@ -206,7 +207,7 @@ static int compare(side *a, side *b, tally *t, sp_err *err) {
       }
     } else {
       const side *s = take_a ? a : b;
-      if (t->only[take_a ? 0 : 1]++ == 0) printf("step %" PRIu64 " is only in %s\n", s->step, s->run);
+      if (t->only[take_a ? 0 : 1]++ == 0) printf("step %" PRIu64 " is only in %s\n", sp_step_said(s->step), s->run);
     }
     if (take_a && next_step(a, err)) return err->status;
     if (take_b && next_step(b, err)) return err->status;

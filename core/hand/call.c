@@ -135,7 +135,7 @@ static int check_status(const sp_hstage *st, uint64_t step, const int64_t *statu
   sp_sb sb = {0};
   if (!status[0]) return SP_OK;
   sp_status_text(st->n->inst->type, status, &sb);
-  sp_fail(err, (int)status[0], "stage '%s' step %" PRIu64 ": %s", st->n->name, step, sp_sb_str(&sb));
+  sp_fail(err, (int)status[0], "stage '%s' step %" PRIu64 ": %s", st->n->name, sp_step_said(step), sp_sb_str(&sb));
   sp_sb_free(&sb);
   sp_cure_words(err->msg, sizeof err->msg, st->n->inst->type->name);
   return err->status;

@@ -22,7 +22,7 @@ static const char *file_of(const sp_inst *inst) {
 static int prefix(const sp_inst *inst, uint64_t step, sp_err *err) {
   char file[80] = "", at[32] = "";
   if (inst->file) snprintf(file, sizeof file, " (%.72s)", file_of(inst));
-  if (step != NO_STEP) snprintf(at, sizeof at, " step %llu", (unsigned long long)step);
+  if (step != NO_STEP) snprintf(at, sizeof at, " step %llu", (unsigned long long)sp_step_said(step));
   return sp_prefix(err, "stage '%s'%s%s", inst->name, file, at);
 }
 

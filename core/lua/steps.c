@@ -20,7 +20,7 @@ int sp_lua_lr(void *arg, uint64_t step, double *lr, sp_err *err) {
   lua_pushinteger(L, (lua_Integer)step);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     const char *msg = lua_tostring(L, -1);
-    sp_fail(err, SP_E_INVALID, "learning rate at step %" PRIu64 ": %s", step, msg ? msg : "error");
+    sp_fail(err, SP_E_INVALID, "learning rate at step %" PRIu64 ": %s", sp_step_said(step), msg ? msg : "error");
     lua_setiuservalue(L, lg->self, 3);
     lg->lr_raised = true;
     lua_settop(L, top);
@@ -31,9 +31,9 @@ int sp_lua_lr(void *arg, uint64_t step, double *lr, sp_err *err) {
   int rc = SP_OK;
   if (!number)
     rc = sp_fail(err, SP_E_INVALID, "the learning-rate function gave a %s at step %" PRIu64 ", not a number",
-                 luaL_typename(L, -1), step);
+                 luaL_typename(L, -1), sp_step_said(step));
   else if (!isfinite(*lr))
-    rc = sp_fail(err, SP_E_RANGE, "the learning-rate function gave %g at step %" PRIu64, *lr, step);
+    rc = sp_fail(err, SP_E_RANGE, "the learning-rate function gave %g at step %" PRIu64, *lr, sp_step_said(step));
   lua_settop(L, top);
   return rc;
 }

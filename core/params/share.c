@@ -70,7 +70,7 @@ static int differ(const sp_store *store, const uint64_t *all, size_t n, uint64_t
         sp_fail(err, SP_E_DATA,
                 "weight '%s.%s' is not the same on rank %d as on rank %d before step %" PRIu64
                 ": memory is damaged, or a stage does not compute the same twice",
-                store->stages[k]->name, store->stages[k]->weights[i].name, guilty, most, step);
+                store->stages[k]->name, store->stages[k]->weights[i].name, guilty, most, sp_step_said(step));
         return guilty;
       }
   return -1;

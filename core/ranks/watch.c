@@ -85,7 +85,7 @@ static void take_place(sp_rank_peer *p, const sp_note *note, double now) {
 /* " at step 41 in stage 'decoder.backward'" */
 static void put_where(const sp_rank_place *at, sp_sb *text) {
   if (at->step == SP_RANKS_NO_STEP) sp_sb_put(text, " before its first step");
-  else sp_sb_putf(text, " at step %llu", (unsigned long long)at->step);
+  else sp_sb_putf(text, " at step %llu", (unsigned long long)sp_step_said(at->step));
   if (at->stage[0]) sp_sb_putf(text, " in stage '%s'", at->stage);
 }
 

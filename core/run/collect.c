@@ -13,7 +13,7 @@ static int check_status(const sp_metric_slot *m, const int64_t *v, uint64_t step
   sp_sb sb = {0};
   if (!v[0]) return SP_OK;
   sp_status_text(m->node->inst->type, v, &sb);
-  sp_fail(err, SP_E_DATA, "stage '%s' step %" PRIu64 ": %s", m->node->name, step, sp_sb_str(&sb));
+  sp_fail(err, SP_E_DATA, "stage '%s' step %" PRIu64 ": %s", m->node->name, sp_step_said(step), sp_sb_str(&sb));
   sp_sb_free(&sb);
   sp_cure_words(err->msg, sizeof err->msg, m->node->inst->type->name);
   return err->status;
@@ -30,7 +30,8 @@ void sp_collect_suspect(const sp_loop *l, sp_err *err) {
   sp_prefix(err,
             "device '%s' failed in step %" PRIu64 "%s or a later one, in one of the stages %s (SPCORE_SYNC=1 finds out "
             "which)",
-            g->opts.device, step_of(l, l->delivered), l->m->p->training ? "" : " of an evaluation", sp_sb_str(&sb));
+            g->opts.device, sp_step_said(step_of(l, l->delivered)), l->m->p->training ? "" : " of an evaluation",
+            sp_sb_str(&sb));
   sp_sb_free(&sb);
 }
 

@@ -254,8 +254,8 @@ static void unpack(const sp_shards *s, const sp_machine *m, const char *from, sp
 static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_err *err) {
   *guilty = rank;
   if (a->step != b->step)
-    return sp_fail(err, SP_E_STATE, "rank %d is at step %" PRIu64 " where rank 0 is at step %" PRIu64, rank, b->step,
-                   a->step);
+    return sp_fail(err, SP_E_STATE, "rank %d is at step %" PRIu64 " where rank 0 is at step %" PRIu64, rank,
+                   sp_step_said(b->step), sp_step_said(a->step));
   if (a->end != b->end) {
     bool other = b->end < a->end;
     *guilty = other ? rank : 0;
@@ -267,7 +267,7 @@ static int differ(const packed *a, const packed *b, int rank, int *guilty, sp_er
   return sp_fail(err, SP_E_STATE,
                  "step %" PRIu64
                  ": the learning rate is %.9g on rank 0, %.9g on rank %d: it has to come from what is the same on all",
-                 a->step, a->lr, b->lr, rank);
+                 sp_step_said(a->step), a->lr, b->lr, rank);
 }
 
 /* The rank that is to be named; -1: nobody. The first in the order of shards whose data a stage has found bad counts,
@@ -294,7 +294,7 @@ static int look_for_bad(sp_shards *s, const sp_machine *m, sp_err *err) {
   }
   if (sp_ranks_await_failure(s->ranks, VERDICT, err)) return err->status;
   return sp_fail(err, SP_E_DATA, "rank %d has bad data at step %" PRIu64 " and does not say which", guilty,
-                 ((const packed *)s->all)->step);
+                 sp_step_said(((const packed *)s->all)->step));
 }
 
 /* ---- how long ranks wait for each other ---- */

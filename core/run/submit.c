@@ -29,7 +29,7 @@ static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
       if (i < 0)
         return sp_fail(err, SP_E_INVALID, "optimizer '%s' has no learning rate to set", g->train.optimizer->name);
       if ((st = sp_node_set_live(g->train.optimizer, "lr", *kept, err)))
-        return sp_prefix(err, "step %" PRIu64, step_of(l, step));
+        return sp_prefix(err, "step %" PRIu64, sp_step_said(step_of(l, step)));
     }
     l->lr_step = step + 1;
   }
@@ -245,7 +245,7 @@ static int finish(sp_loop *l, const sp_op *op, uint64_t step, void *stream, sp_e
   const sp_task *t = task_of(l, op);
   int st = sp_place_sync(l->m->p->lanes[t->lane].place, stream, t->name, err);
   if (!st || sp_failure_step(&l->m->failure) != SP_NO_STEP) return st;
-  sp_prefix(err, "'%s' of step %" PRIu64, t->name, step_of(l, step));
+  sp_prefix(err, "'%s' of step %" PRIu64, t->name, sp_step_said(step_of(l, step)));
   return keep(l, t, step, err);
 }
 

@@ -49,31 +49,31 @@ abort="crashed the program: abort() (SIGABRT)"
 case $(uname -m) in x86_64 | i?86) traps=yes ;; *) traps= ;; esac # elsewhere an integer division by zero gives 0
 
 crash 134 ": create() $abort" --
-crash 133 " step 3: forward() crashed the program: a trap (SIGTRAP)" -- --how trap --at forward
-crash 159 " step 3: forward() crashed the program: a system call that is not allowed (SIGSYS)" -- --how system --at forward
+crash 133 " step 4: forward() crashed the program: a trap (SIGTRAP)" -- --how trap --at forward
+crash 159 " step 4: forward() crashed the program: a system call that is not allowed (SIGSYS)" -- --how system --at forward
 crash 139 ": create() $stack" -- --how stack
 crash 139 ": plan() $memory" -- --how nowhere --at plan
 crash 139 ": what plan() returned $memory" -- --at planned
 for where in forward backward; do
-  crash 139 " step 3: $where() $memory" -- --how nowhere --at $where
-  crash 139 " step 3: $where() $stack" -- --how stack --at $where
-  [ ! "$traps" ] || crash 136 " step 3: $where() $zero" -- --how zero --at $where --strategy pipelined
+  crash 139 " step 4: $where() $memory" -- --how nowhere --at $where
+  crash 139 " step 4: $where() $stack" -- --how stack --at $where
+  [ ! "$traps" ] || crash 136 " step 4: $where() $zero" -- --how zero --at $where --strategy pipelined
 done
 # several helpers of one call, all at once
-crash 139 " step 3: forward() $memory" -- --how nowhere --at helper
-crash 139 " step 3: forward() $stack" -- --how stack --at helper
-[ ! "$traps" ] || crash 136 " step 3: forward() $zero" -- --how zero --at helper
+crash 139 " step 4: forward() $memory" -- --how nowhere --at helper
+crash 139 " step 4: forward() $stack" -- --how stack --at helper
+[ ! "$traps" ] || crash 136 " step 4: forward() $zero" -- --how zero --at helper
 
 file=$SP_TEST_PLUGINS/crash.so
 # on the main thread
 for how in nowhere stack; do
   words=$memory; [ $how = nowhere ] || words=$stack
-  ended 139 "spcore: stage 'crash' (crash.so) step 3: forward() $words" \
+  ended 139 "spcore: stage 'crash' (crash.so) step 4: forward() $words" \
     "$spcore" check "$file" --set how=$how --set at=forward --set step=3
 done
 # far from its buffers, where a heap would be damaged or nothing be hit; what was found before is printed
 for mistake in far_behind far_before; do
-  ended 139 "spcore: stage 'mistakes' (mistakes.so) step 3: forward() $memory" \
+  ended 139 "spcore: stage 'mistakes' (mistakes.so) step 4: forward() $memory" \
     "$spcore" check "$SP_TEST_PLUGINS/mistakes.so" --set mistake=$mistake
   tail -n 1 out | grep -q '^ok [0-9]* - mistakes: plan() gives the same a second time$' ||
     { echo "not ok - lines before the crash of $mistake:"; cat out; failed=1; }
@@ -86,13 +86,13 @@ left="called exit(), which ends the whole program: a plugin returns a status ins
 crash 1 ": create() $left" -- --how exit
 for where in forward backward helper; do
   call=forward; [ $where != backward ] || call=backward
-  crash 1 " step 3: $call() $left" -- --how exit --at $where
+  crash 1 " step 4: $call() $left" -- --how exit --at $where
 done
 ended 1 "spcore: $file: loading it $left" env SP_TEST_CRASH=exit "$spcore" check "$file"
-ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left" \
+ended 1 "spcore: stage 'crash' (crash.so) step 4: forward() $left" \
   "$spcore" check "$file" --set how=exit --set at=forward --set step=3
 
-crash 1 " step 3: forward() $left" -- --how quick_exit --at forward
+crash 1 " step 4: forward() $left" -- --how quick_exit --at forward
 
 # a thread that ends leaves whoever waits for it waiting
 left_thread="ended its thread, by pthread_exit() or pthread_cancel(), which would leave the program waiting for ever"
@@ -101,10 +101,10 @@ for how in thread_exit cancel; do
   crash 1 ": create() $left_thread" -- --how $how
   for where in forward backward helper; do
     call=forward; [ $where != backward ] || call=backward
-    crash 1 " step 3: $call() $left_thread" -- --how $how --at $where --strategy pipelined
+    crash 1 " step 4: $call() $left_thread" -- --how $how --at $where --strategy pipelined
   done
   ended 1 "spcore: $file: loading it $left_thread" env SP_TEST_CRASH=$how "$spcore" inspect --plugin "$file" crash
-  ended 1 "spcore: stage 'crash' (crash.so) step 3: forward() $left_thread" \
+  ended 1 "spcore: stage 'crash' (crash.so) step 4: forward() $left_thread" \
     "$spcore" check "$file" --set how=$how --set at=forward --set step=3
 done
 
@@ -115,7 +115,7 @@ memory of 'bad': take a smaller batch or size, or a higher limit" \
 
 # handlers that a plugin takes away are put back; one of its own is named
 export SP_TEST_HANDLER=default
-crash 139 " step 3: forward() $memory" -- --how nowhere --at forward
+crash 139 " step 4: forward() $memory" -- --how nowhere --at forward
 SP_TEST_HANDLER=own
 words="handles a bad memory access (SIGSEGV) itself, so a crash may end the program without a line that names the stage"
 ended 99 "spcore: stage 'bad': $words" "$spcore" run crash.lua --threads 4 --how nowhere --at forward

@@ -253,7 +253,7 @@ START_TEST(failure_is_named) {
       outcome o = run(&s);
       ck_assert_int_eq(o.err.status, SP_E_DATA);
       char want[64];
-      snprintf(want, sizeof want, "step %d: asked to fail", at);
+      snprintf(want, sizeof want, "step %d: asked to fail", at + 1);
       ck_assert_msg(strstr(o.err.msg, want) && strstr(o.err.msg, "stage 'enc'"), "%s", o.err.msg);
       ck_assert_int_le(o.n, at);
     }
@@ -264,7 +264,7 @@ START_TEST(status_port_stops) {
   setting s = {.bad_at = 3, .run_ahead = 2};
   outcome o = run(&s);
   ck_assert_int_eq(o.n, 3);
-  ck_assert_msg(strstr(o.err.msg, "stage 'toy_loss' step 3: sample ") && strstr(o.err.msg, ": value 77 is above 9"),
+  ck_assert_msg(strstr(o.err.msg, "stage 'toy_loss' step 4: sample ") && strstr(o.err.msg, ": value 77 is above 9"),
                 "%s", o.err.msg);
 }
 END_TEST

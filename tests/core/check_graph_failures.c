@@ -134,7 +134,7 @@ START_TEST(first_failure_is_told) {
     ck_assert(!sp_engine_begin(on(g), 20, &err));
     for (int s = 0; s < 3; s++) ck_assert(!sp_engine_next(on(g), &r, &err) && r);
     ck_assert_int_eq(sp_engine_next(on(g), &r, &err), SP_E_DATA);
-    ck_assert_msg(strstr(err.msg, "stage 'l' step 3: sample"), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, "stage 'l' step 4: sample"), "%s", err.msg);
     free_graph(g);
   }
 }
@@ -172,7 +172,7 @@ START_TEST(a_failure_on_a_lane_behind_is_told_where_serialized_tells_it) {
       if (looks) status = sp_engine_weight(on(g), dec, "w", &spec, w, sizeof w, &err);
     }
     ck_assert_int_eq(status, SP_E_DATA);
-    ck_assert_msg(strstr(err.msg, "'late'") && strstr(err.msg, "step 8: asked to fail"), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, "'late'") && strstr(err.msg, "step 9: asked to fail"), "%s", err.msg);
     ck_assert_int_eq(seen, looks ? AT - AHEAD + 1 : AT);
     free_graph(g);
   }

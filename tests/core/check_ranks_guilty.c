@@ -75,7 +75,7 @@ START_TEST(a_rank_dies) {
   double t = sp_now();
   kill(pids[guilty], SIGKILL);
   ck_assert_int_eq(end_all(), 0);
-  snprintf(words, sizeof words, "rank %d died at step 41 in stage 'decoder.backward'", guilty);
+  snprintf(words, sizeof words, "rank %d died at step 42 in stage 'decoder.backward'", guilty);
   all_say(words, guilty);
   ck_assert(sp_now() - t < 15); /* and not a timeout, which is 20 */
   ck_assert_int_eq(s->called, 3);
@@ -135,7 +135,7 @@ START_TEST(a_rank_is_stopped) {
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d was silent for 4 s (stopped, or its host is gone) at step 41 in stage 'decoder.backward'", guilty);
+           "rank %d was silent for 4 s (stopped, or its host is gone) at step 42 in stage 'decoder.backward'", guilty);
   all_say(words, guilty);
   kill(stopped, SIGKILL);
   waitpid(stopped, NULL, 0);
@@ -153,7 +153,7 @@ START_TEST(a_rank_is_stalled) {
   pids[guilty] = 0;
   ck_assert_int_eq(end_all(), 0);
   snprintf(words, sizeof words,
-           "rank %d is stalled (no rank got on for 5 s) at step 41 in stage 'decoder.backward': rank %d waits for "
+           "rank %d is stalled (no rank got on for 5 s) at step 42 in stage 'decoder.backward': rank %d waits for "
            "'exchange'",
            guilty, guilty ? 0 : 1);
   all_say(words, guilty);
@@ -183,7 +183,7 @@ START_TEST(a_rank_fails) {
   char words[256];
   start_step(4, places[_i], fail_in_step);
   ck_assert_int_eq(end_all(), 0);
-  snprintf(words, sizeof words, "rank %d failed at step 41 in stage 'decoder.backward': stage 'decoder': no such file",
+  snprintf(words, sizeof words, "rank %d failed at step 42 in stage 'decoder.backward': stage 'decoder': no such file",
            guilty);
   all_say(words, -1);
   ck_assert_int_eq(s->aborted, 8);
@@ -196,7 +196,7 @@ START_TEST(a_rank_leaves) {
   start_step(4, places[_i], leave_in_step);
   ck_assert_int_eq(end_all(), 0);
   int n =
-      snprintf(words, sizeof words, "rank %d ended its script at step 41 in stage 'decoder.backward': rank ", guilty);
+      snprintf(words, sizeof words, "rank %d ended its script at step 42 in stage 'decoder.backward': rank ", guilty);
   ck_assert_msg(strncmp(s->words[0], words, (size_t)n) == 0, "%s", s->words[0]);
   ck_assert_str_eq(s->words[0] + n + 1,
                    " waits for it in call 2 between ranks"); /* whichever of them was heard first */
@@ -235,7 +235,7 @@ START_TEST(a_connection_is_cut) {
   start_step(4, 2, be_cut);
   double t = sp_now();
   ck_assert_int_eq(end_all(), 0);
-  all_say("rank 2 lost its control connection to rank 0 at step 41 in stage 'decoder.backward': both processes live, "
+  all_say("rank 2 lost its control connection to rank 0 at step 42 in stage 'decoder.backward': both processes live, "
           "something else has ended it",
           -1);
   ck_assert(sp_now() - t < 15);

@@ -78,11 +78,11 @@ static const struct {
   int status;
   const char *words;
 } fails[] = {
-    {"no_words", SP_E_DATA, "stage 'it' (faulty.so) step 124: forward() failed: bad data"},
-    {"no_status", SP_E_INTERNAL, "stage 'it' (faulty.so) step 124: forward() returned 7, which is no status"},
+    {"no_words", SP_E_DATA, "stage 'it' (faulty.so) step 125: forward() failed: bad data"},
+    {"no_status", SP_E_INTERNAL, "stage 'it' (faulty.so) step 125: forward() returned 7, which is no status"},
     {"words_but_ok", SP_E_INTERNAL,
-     "stage 'it' (faulty.so) step 124: forward() said that it failed, but returned SP_OK: something is amiss"},
-    {"two_fails", SP_E_DATA, "stage 'it' (faulty.so) step 124: the first words"},
+     "stage 'it' (faulty.so) step 125: forward() said that it failed, but returned SP_OK: something is amiss"},
+    {"two_fails", SP_E_DATA, "stage 'it' (faulty.so) step 125: the first words"},
 };
 
 START_TEST(failures_have_words_and_a_prefix) {
@@ -142,7 +142,7 @@ START_TEST(overlapping_calls_are_refused) {
   inst->busy = -1; /* as if another lane were inside */
   ck_assert_int_eq(forward(), SP_E_STATE);
   ck_assert_str_eq(err.msg,
-                   "stage 'it' (faulty.so) step 124: forward() was called while another call of this instance is in "
+                   "stage 'it' (faulty.so) step 125: forward() was called while another call of this instance is in "
                    "flight");
   ck_assert_int_eq(do_plan(&spec, 1, 1), SP_E_STATE);
   inst->busy = 0;
@@ -393,7 +393,7 @@ START_TEST(a_part_is_named) {
   ck_assert_int_eq(backward(0), SP_OK);
   ck_assert_str_eq(seen_what, "backward[0]");
   ck_assert_int_eq(backward(1), SP_E_DATA);
-  ck_assert_str_eq(err.msg, "stage 'it' (parts.so) step 124: backward[1]: asked to fail");
+  ck_assert_str_eq(err.msg, "stage 'it' (parts.so) step 125: backward[1]: asked to fail");
   host.observe = NULL;
 }
 END_TEST
@@ -485,7 +485,7 @@ static void line(void *arg, sp_conform_result result, const char *stage, const c
 }
 
 static const char *const found[] = {
-    "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (faulty.so) step 3: forward() failed: "
+    "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (faulty.so) step 4: forward() failed: "
     "bad data",
     "no_status: forward() succeeds",
     "half_output: forward() writes all of its output",
@@ -527,7 +527,7 @@ static const char *const found_in_parts[] = {
     "forgets_parts: backward() in parts completes in each its gradients, with the bits of one call: part 1 leaves the "
     "gradient of weight 'weight' other than one call does",
     "fails_in_part: backward() in parts completes in each its gradients, with the bits of one call: stage "
-    "'fails_in_part' (parts.so) step 3: backward[1]: asked to fail",
+    "'fails_in_part' (parts.so) step 4: backward[1]: asked to fail",
     "no_acc_parts: backward() in parts accumulates when asked: part 1 leaves",
     "reads_spent: backward() in parts reads no weight or gradient of an earlier part: the gradient of input 1",
     "too_many_parts: plan() when backward() may be in parts: ",
@@ -571,7 +571,7 @@ static const char *const found_in_factors[] = {
     "too_much: " MAKES "apply() changed weight 'weight'",
     "unsteady: " MAKES "apply() gives other bits for weight 'weight' a second time",
     "overwrites: " ADDS "apply() adds to weight 'weight' other than",
-    "fails_to_apply: " MAKES "stage 'fails_to_apply' (factors.so) step 3: asked to fail",
+    "fails_to_apply: " MAKES "stage 'fails_to_apply' (factors.so) step 4: asked to fail",
     "no_apply: " PLAN,
     "not_asked: plan() with small inputs: ",
     "unlisted: " PLAN,
@@ -624,7 +624,7 @@ static const char *const found_in_slices[] = {
     "looks: " SURVEYS "rank 0 gives other bits again, with other values in scratch, weights and moments",
     "spoils_gradients: " SURVEYS "rank 0 changes a gradient, a weight or what it keeps",
     "overruns: " SURVEYS "survey() wrote before or behind sums",
-    "fails_to_survey: " SURVEYS "stage 'fails_to_survey' (slices.so) step 3: asked to fail",
+    "fails_to_survey: " SURVEYS "stage 'fails_to_survey' (slices.so) step 4: asked to fail",
     "spends: " UPDATES "rank 0 changes sums or sum_at",
     "other_slice: " PLANS "slice is 16, of the whole 8",
     "other_names: " PLANS "weight 1 is 'slice.0', of the whole 'moment.0', or",

@@ -138,7 +138,7 @@ START_TEST(a_stage_fails) {
     add_lanes(&n, 0);
     ck_assert_msg(!sp_trial_run(e, 0, 2, &turn, &err), "%s", err.msg);
     ck_assert_int_ne(sp_trial_run(e, 0, 100, &turn, &err), SP_OK);
-    ck_assert_msg(strstr(err.msg, "stage 'enc'") && strstr(err.msg, "step 60"), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, "stage 'enc'") && strstr(err.msg, "step 61"), "%s", err.msg);
     ck_assert_int_ne(sp_trial_measure(e, 0, 0.01, &err), SP_OK);
     ck_assert_msg(!sp_trial_run(e, 0, 2, &turn, &err), "%s", err.msg); /* built anew */
     ck_assert_msg(!sp_trial_end(e, &err), "%s", err.msg);

@@ -61,6 +61,6 @@ for capture in off lane step; do
       "trap.lua:" "device 'cuda" "failed in step " "'saboteur'" "SPCORE_SYNC=1"
   done
 done
-expect "the culprit" "SPCORE_SYNC=1" -- "trap.lua:" "'saboteur.forward' of step 7"
+expect "the culprit" "SPCORE_SYNC=1" -- "trap.lua:" "'saboteur.forward' of step 8"
 "$spcore" run "$top_srcdir/tests/cuda/record_fails.lua" || failed=1
 exit $failed

@@ -21,7 +21,7 @@ local function run(capture, strategy, at)
   if not ok then
     failed = true
     assert(tostring(why):find("'saboteur'", 1, true) and tostring(why):find("asked to fail", 1, true), why)
-    assert(tostring(why):find(("step %d"):format(at), 1, true), why)
+    assert(tostring(why):find(("step %d"):format(at + 1), 1, true), why)
     assert(#lines == at, ("%d steps came before the failure of step %d"):format(#lines, at))
   end
   return failed, table.concat(lines, "\n"), lines

@@ -121,7 +121,7 @@ look step --strategy pipelined
 look auto --strategy pipelined
 run_failing() { # of a run that fails there are the calls of the steps before
   ! "$top_builddir/spcore" run "$tmp/graph.lua" --device cuda --threads 1 --capture "$1" --steps 40 --fails 25 --trace-steps 30 \
-    --trace "$tmp/$1.json" >"$tmp/out" 2>"$tmp/err" && grep -q "at step 25" "$tmp/err" || fail "$(cat "$tmp/err")"
+    --trace "$tmp/$1.json" >"$tmp/out" 2>"$tmp/err" && grep -q "at step 26" "$tmp/err" || fail "$(cat "$tmp/err")"
   n=$(grep -c '"ph":"X".*"name":"head backward"' "$tmp/$1.json")
   [ "$n" -ge 12 ] && [ "$n" -le 17 ] || fail "capture $1, a run that fails: $n calls of a stage"
 }

@@ -169,7 +169,7 @@ do -- a failure of a stage is the run's to tell, at its step; one that the run d
   local got, auto, _, err = run("--fails 5 --strategy auto", new_cache(), 1)
   t.eq(got, want)
   t.eq(auto, nil)
-  t.match(err, "stay serialized, because a trial step failed: stage 'one' .*step 5: told to fail here")
+  t.match(err, "stay serialized, because a trial step failed: stage 'one' .*step 6: told to fail here")
   t.ok(err:find(plain:match "[^\n]+\n$", 1, true), "the same words: " .. err)
   t.eq((run("--fails 5 --steps 3 --strategy auto", new_cache())), (run "--fails 5 --steps 3"))
 end

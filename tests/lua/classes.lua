@@ -116,7 +116,7 @@ for _ in g:steps(1) do end
   local code, _, err = t.spcore(dir.path, "run mixed.lua")
   t.eq(code, 1)
   t.match(err, "^spcore: stage 'reader': output 'label' is read, but shapes with target = \"mask\" has none.-\n")
-  t.match(err, "\nspcore: mixed.lua:6: stage 'cross_entropy' step 0: sample %d+: label 255 is outside 0..5\n$")
+  t.match(err, "\nspcore: mixed.lua:6: stage 'cross_entropy' step 1: sample %d+: label 255 is outside 0..5\n$")
   code, _, err = t.spcore(dir.path, "run train_seg.lua --steps 1 --out r --classes 5 --data set")
   t.eq(code, 1)
   t.one_line(err, "set holds a folder for each class, which is for target = \"class\"")

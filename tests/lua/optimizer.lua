@@ -102,7 +102,7 @@ local function stops(s)
   local seen = 0
   local ok, why = pcall(function() for _ in g:steps(20) do seen = seen + 1 end end)
   t.eq(ok, false)
-  t.match(why, "stage '" .. s.optimizer .. "' step 4: the gradients are not finite %(3 in a row, limit 3%)")
+  t.match(why, "stage '" .. s.optimizer .. "' step 5: the gradients are not finite %(3 in a row, limit 3%)")
   t.eq(seen, 4)
 end
 

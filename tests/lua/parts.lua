@@ -114,7 +114,7 @@ end
 for _, file in ipairs { "toy", "fuzz", "parts" } do
   assert(require("spcore.core").load_plugin(("%s/%s.so"):format(os.getenv "SP_TEST_PLUGINS", file)))
 end
-t.raises("stage 'fails_in_part' %(parts.so%) step 0: backward%[1%]: asked to fail", function()
+t.raises("stage 'fails_in_part' %(parts.so%) step 1: backward%[1%]: asked to fail", function()
   local g <close> = sp.graph { parts = 2 }
   local y = g.fails_in_part { g.toy_source { batch = 2 }.x }
   g:train { g.fuzz_loss { y.y }, optimizer = g.sgd {} }

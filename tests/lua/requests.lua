@@ -163,7 +163,7 @@ do
   g:results { y }
   local k = 0
   local seen = {}
-  t.raises("stage 'sleep' .* step 2: told to fail here", function()
+  t.raises("stage 'sleep' .* step 3: told to fail here", function()
     for a in g:answers(function() k = k + 1; return k <= 9 and { bytes(k), tag = k } or nil end) do
       seen[#seen + 1] = a.request.tag .. a.status
     end

@@ -95,7 +95,7 @@ t.one_line(err, "file is not a folder")
 -- a failure: one line, everything before it kept
 code, out, err = run "--quiet --out failed --fail-at 4"
 t.eq(code, 1)
-t.one_line(err, "^spcore: toy.lua:%d+: stage 'last' %(toy.so%) step 4: ")
+t.one_line(err, "^spcore: toy.lua:%d+: stage 'last' %(toy.so%) step 5: ")
 t.eq(lines("failed/metrics.jsonl"), 4)
 t.eq(sys.kind(dir.path .. "/failed/weights.safetensors"), "file")
 code, out, err = run "--quiet --out failed2 --error-at 2"
@@ -272,11 +272,11 @@ t.eq(code, 0, out)
 t.match(out, "^same bits: 7 steps, %d+ edges\n$")
 code, out = diff "one other"
 t.eq(code, 1)
-t.match(out, "^first difference: step 0, stage 'toy_source', edge 'toy_source.x'\n")
+t.match(out, "^first difference: step 1, stage 'toy_source', edge 'toy_source.x'\n")
 t.match(out, "\n7 of 7 common steps differ\n$")
 code, out = diff "one short"
 t.eq(code, 1)
-t.match(out, "^step 5 is only in one\n0 of 5 common steps differ; 2 steps only in one\n$")
+t.match(out, "^step 6 is only in one\n0 of 5 common steps differ; 2 steps only in one\n$")
 code, out, err = diff "one runs/toy-1"
 t.eq(code, 2)
 t.one_line(err, "runs/toy%-1 has no checksums; run it with %-%-checksums")
@@ -296,12 +296,12 @@ local function changed(from, to)
 end
 code, out = changed('("step":3.-"last%.y":")%x', "%1g")
 t.eq(code, 1)
-t.match(out, "^first difference: step 3, stage 'last', edge 'last.y'\n")
+t.match(out, "^first difference: step 4, stage 'last', edge 'last.y'\n")
 t.match(out, "\n1 of 7 common steps differ\n$")
 code, out, err = changed('{"step":2', '{"stp":2')
 t.eq(code, 1)
 t.one_line(err, "x.jsonl:3: line left out: no step")
-t.match(out, "^step 2 is only in one\n")
+t.match(out, "^step 3 is only in one\n")
 code, out = changed('"last%.y":"%x+"', '"last.y":null') -- in one step one run does not compute it
 t.match(code .. out, "^0same bits: 7 steps, %d+ edges; 1 only one computes\n$")
 code, out = changed('"last%.y":"%x+"', '"last.y":null,"unknown.y":null')
@@ -315,7 +315,7 @@ code, out = diff "one x.jsonl" -- no step is in both
 t.eq(code, 1)
 t.match(out, "\n0 of 0 common steps differ; 7 steps only in one; 7 steps only in x.jsonl\n$")
 code, out = changed('"last%.y":"%x+",', "")
-t.match(out, "^edge 'last.y' is only in one %(step 0%)\n")
+t.match(out, "^edge 'last.y' is only in one %(step 1%)\n")
 for _, bad in ipairs {
   "", "{", '{"step":99999999999999999999,"hashes":{}}', '{"step":1,"hashes":{"a":', ("x"):rep(100000),
   '{"step":1,"hashes":{"a\\',

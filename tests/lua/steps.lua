@@ -66,7 +66,7 @@ do -- a failing stage is named, with its step; the weights can still be saved
   local dir <close> = t.folder()
   local g <close> = make { fail_at = 4 }
   local seen = 0
-  t.raises("steps.lua:%d+: stage 'toy_mul' %(toy.so%) step 4: ", function()
+  t.raises("steps.lua:%d+: stage 'toy_mul' %(toy.so%) step 5: ", function()
     for _ in g:steps(10) do seen = seen + 1 end
   end)
   t.eq(seen, 4)
@@ -96,9 +96,9 @@ end
 
 for pattern, lr in pairs {
   ["steps.lua:%d+: mine"] = function(step) if step == 3 then error "mine" end return 1 end,
-  ["gave a nil at step 3"] = function(step) if step ~= 3 then return 1 end end,
-  ["gave a string at step 0"] = function() return "1" end,
-  ["gave inf at step 0"] = function() return math.huge end,
+  ["gave a nil at step 4"] = function(step) if step ~= 3 then return 1 end end,
+  ["gave a string at step 1"] = function() return "1" end,
+  ["gave inf at step 1"] = function() return math.huge end,
 } do
   local g <close> = make({}, { lr = lr })
   t.raises(pattern, function() for _ in g:steps(6) do end end)
@@ -212,7 +212,7 @@ for _, evaluates in ipairs { false, true } do
       g:train { loss, optimizer = g.toy_sgd {} }
       g:strategy { { stages = { b } }, { stages = { a }, delay = behind }, { stages = { mul, loss }, delay = 2 } }
       local seen = 0
-      t.raises("stage 'first' %(toy.so%) step 6: ", function()
+      t.raises("stage 'first' %(toy.so%) step 7: ", function()
         for _ in g:steps(12) do
           seen = seen + 1
           if evaluates then g:evaluate { data = val } end
@@ -235,5 +235,5 @@ for _, fail in ipairs { -1, 5 } do
     for _ in g:steps(8) do n = n + 1 end
     return n
   end
-  if fail == 5 then t.raises("step 5: told to fail here", loop) else t.eq(loop(), 8) end
+  if fail == 5 then t.raises("step 6: told to fail here", loop) else t.eq(loop(), 8) end
 end

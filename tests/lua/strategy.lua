@@ -224,7 +224,7 @@ local function ending(strategy, fails, last)
     end
   end)
   if ok then return ("%d %d %s"):format(seen, h:step(), table.concat(b:weight "w", " ")) end
-  t.match(message, ("stage 'ahead' %%(sleep%%.so%%) step %d: told to fail here"):format(fails))
+  t.match(message, ("stage 'ahead' %%(sleep%%.so%%) step %d: told to fail here"):format(fails + 1))
   return ("%d failed"):format(seen)
 end
 for _, strategy in ipairs { "serialized", "pipelined" } do

@@ -191,7 +191,7 @@ START_TEST(sleep_fails_at_its_step) {
   ok(spt_forward(t, 0));
   ok(spt_forward(t, 1));
   refused(spt_forward(t, 2), "told to fail here (fail_at_step = 2)");
-  ck_assert_msg(strstr(spt_error(t), "step 2") != NULL, "%s", spt_error(t));
+  ck_assert_msg(strstr(spt_error(t), "step 3") != NULL, "%s", spt_error(t));
   ok(spt_plan(t, 0));
   ok(spt_forward(t, 3));
 }
