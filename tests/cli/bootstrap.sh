@@ -5,7 +5,7 @@
 set -u
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-bootstrap.XXXXXX") || exit 99
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
-unset CI SPCORE_CONFIGURE CC CFLAGS CPPFLAGS LDFLAGS NVCC NVCCFLAGS
+unset CI SPCORE_CONFIGURE CC CFLAGS CPPFLAGS LDFLAGS NVCC NVCCFLAGS MAKEFLAGS MFLAGS
 status=0
 
 # expect CODE TEXT COMMAND...: the exit code, and TEXT in one line on stderr
@@ -162,6 +162,12 @@ boot 0 check
 called all
 grep -q '^make -n .* check TESTS=$' "$dir/calls" || { echo 'FAIL: the programs of the tests are not built first'; status=1; }
 grep -q '^make -C build -j 3 check$' "$dir/calls" || { echo 'FAIL: no tests are run'; status=1; }
+again
+MAKEFLAGS='j3 --jobserver-auth=8,9' && export MAKEFLAGS # as .ci/run does: the jobs are that make's
+boot 0 check
+unset MAKEFLAGS
+grep -q '^make -C build check$' "$dir/calls" || { echo 'FAIL: tests do not share the jobs of a make around them'; status=1; }
+not_called ' -j '
 
 anew "$none" 'no: no device "cuda": no CUDA toolkit: no nvcc'
 boot 0 run x.lua

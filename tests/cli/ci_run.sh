@@ -19,6 +19,7 @@ printf '# once: it is\nexit 3\n' >"$dir/tests/quick.sh"
 cat >"$dir/bootstrap" <<END
 #!/bin/sh
 echo "\$* \$SPCORE_CONFIGURE" >asked
+echo "\$MAKEFLAGS" >flags
 for t in quick busy; do sh "$top_srcdir/tests/kit/run.sh" sh tests/\$t.sh; done
 printf '# TOTAL: 4\n# PASS:  2\n# SKIP:  1\n# FAIL:  1\n# ERROR: 0\n'
 exit "\${code-0}"
@@ -31,6 +32,7 @@ says() { grep -qxE -- "$1" "${2-$dir/out}" || { echo "FAIL: no line: $1"; status
 code=1 bash "$dir/.ci/run" check >"$dir/out" 2>&1
 [ $? -eq 1 ] || { echo 'FAIL: a stage failed, and not .ci/run'; status=1; }
 says 'check --with-cuda-arch=90a?  ?(NVCCFLAGS=--Ofast-compile=max)? ' "$dir/asked"
+says '.*--jobserver.*' "$dir/flags" # the stages share the jobs of one make
 says 'stage +clock +processors +of these in tests'
 says 'check +[0-9]+ +[0-9]+ +[0-9]+'
 says 'all +[0-9]+ +[0-9]+ +[0-9]+'

@@ -8,7 +8,7 @@ set -u
 spcore=$top_builddir/spcore
 dir=$(mktemp -d) || exit 99
 trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 99
+cd "$dir" && dir=$(pwd -P) || exit 99
 failed=0
 ok() { echo "ok - $*"; }
 not_ok() {
@@ -58,21 +58,21 @@ same() {
   fi
 }
 
-train seg1 "$seg" 18 || not_ok "seg on one rank: $(cat seg1.log)"
-train cls1 "$cls" 18 || not_ok "cls on one rank: $(cat cls1.log)"
+train seg1 "$seg" 10 || not_ok "seg on one rank: $(cat seg1.log)"
+train cls1 "$cls" 10 || not_ok "cls on one rank: $(cat cls1.log)"
 for way in "seg 2 serialized 8" "cls 8 pipelined 0" "seg 4 pipelined 0" "cls 4 deep 1" "seg 8 branches 1" "cls 2 double_buffer 8"; do
   left_out "$way" "seg 4 pipelined 0" "cls 4 deep 1" && continue
   # shellcheck disable=SC2086
   set -- $way
   eval "script=\$$1"
-  train "$1.$2.$3" "$script" 18 --ranks "$2" --strategy "$3" --bucket "$4" || not_ok "$way: exit status $?"
+  train "$1.$2.$3" "$script" 10 --ranks "$2" --strategy "$3" --bucket "$4" || not_ok "$way: exit status $?"
   same "$1.$2.$3" "${1}1"
 done
 if ! left_out mixed; then
-  train mixed "$seg" 18 --ranks 2 --prefetch 3 --run-ahead 2 --workers 3 || not_ok "exit status $?"
+  train mixed "$seg" 10 --ranks 2 --prefetch 3 --run-ahead 2 --workers 3 || not_ok "exit status $?"
   same mixed seg1
 fi
-train parts "$seg" 18 --ranks 2 --parts 5 --bucket 0 || not_ok "parts: exit status $?"
+train parts "$seg" 10 --ranks 2 --parts 5 --bucket 0 || not_ok "parts: exit status $?"
 same parts seg1
 
 # ---- each rank keeps what the optimizer does of its share of the weights: the same bits, averages and evaluations too ----
@@ -80,20 +80,20 @@ for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
   left_out "$way" "4 pipelined 0" && continue
   # shellcheck disable=SC2086
   set -- $way
-  train "share$1" "$seg" 18 --ranks "$1" --strategy "$2" --bucket "$3" --optimizer-shards || not_ok "shares, $way: exit status $?"
+  train "share$1" "$seg" 10 --ranks "$1" --strategy "$2" --bucket "$3" --optimizer-shards || not_ok "shares, $way: exit status $?"
   same "share$1" seg1
 done
 
 # ---- bfloat16 between ranks: other bits, the same on any number of them ----
-train half1 "$seg" 18 --wire bf16 || not_ok "bf16 on one rank: $(cat half1.log)"
+train half1 "$seg" 10 --wire bf16 || not_ok "bf16 on one rank: $(cat half1.log)"
 for way in "2 serialized 8" "4 pipelined 0" "8 deep 1"; do
   left_out "$way" && continue
   # shellcheck disable=SC2086
   set -- $way
-  train "half$1" "$seg" 18 --wire bf16 --ranks "$1" --strategy "$2" --bucket "$3" || not_ok "bf16, $way: exit status $?"
+  train "half$1" "$seg" 10 --wire bf16 --ranks "$1" --strategy "$2" --bucket "$3" || not_ok "bf16, $way: exit status $?"
   same "half$1" half1
 done
-train halfshare "$seg" 18 --wire bf16 --ranks 4 --optimizer-shards || not_ok "bf16, shares: exit status $?"
+train halfshare "$seg" 10 --wire bf16 --ranks 4 --optimizer-shards || not_ok "bf16, shares: exit status $?"
 same halfshare half1
 if cmp -s half1/weights.safetensors seg1/weights.safetensors; then not_ok "bf16 rounds nothing"; fi
 
@@ -171,7 +171,7 @@ else
 fi
 
 # ---- one trace of all, with evaluations in it ----
-train traced "$seg" 18 --ranks 2 --trace "$dir/all.json" --trace-steps 6 || not_ok "exit status $?"
+train traced "$seg" 10 --ranks 2 --trace "$dir/all.json" --trace-steps 6 || not_ok "exit status $?"
 same traced seg1
 "$spcore" timeline all.json --out all.svg >words 2>&1
 first=$(sed -n 's/^all.json, rank 0: .*, steps \([0-9]* to [0-9]*\)$/\1/p' words)
@@ -187,7 +187,7 @@ fi
 for rank in 1 0; do
   (
     export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29600 + $$ % 450 * 2))
-    train torchrun "$cls" 18
+    train torchrun "$cls" 10
   ) &
 done
 wait
@@ -200,7 +200,7 @@ differ() {
   for rank in 1 0; do
     (
       export RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((30500 + $$ % 450 * 2))
-      if [ $rank = 0 ]; then train differ "$cls" 18; else train differ "$script1 ${cls#* }" 18 "$@"; fi
+      if [ $rank = 0 ]; then train differ "$cls" 10; else train differ "$script1 ${cls#* }" 10 "$@"; fi
     ) &
   done
   wait
@@ -234,7 +234,7 @@ if [ -f "$top_builddir/.libs/comm_mpi.so" ] && command -v mpirun >/dev/null && c
   export ASAN_OPTIONS
   # shellcheck disable=SC2086
   TMPDIR=$dir timeout 600 mpirun -np 4 --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 "$spcore" run $cls $common \
-    --steps 18 --comm mpi --strategy pipelined --out cls.4.mpi >cls.4.mpi.log 2>&1 || not_ok "mpirun: exit status $?"
+    --steps 10 --comm mpi --strategy pipelined --out cls.4.mpi >cls.4.mpi.log 2>&1 || not_ok "mpirun: exit status $?"
   same cls.4.mpi cls1
 fi
 
@@ -303,6 +303,13 @@ fi
 
 # ---- killed, and on with other ranks ----
 train long1 "$seg" $long || not_ok "$long steps on one rank: $(cat long1.log)"
+# alive NAME: the launcher of its run, and its ranks. Not those of another build whose tests run beside these.
+alive() {
+  ps -eo pid=,args= | awk -v out="--out $1 " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1 }' |
+    while read -r pid; do
+      [ "$(readlink "/proc/$pid/cwd")" != "$dir" ] || echo "$pid"
+    done
+}
 # killed RANKS SIGNAL OPTIONS...: when there is a checkpoint, long before the end; once more where nobody looked in time
 killed() {
   ranks=$1 signal=$2; shift 2
@@ -311,12 +318,13 @@ killed() {
     train "$ranks.$signal" "$seg --checkpoint-every 10" $long --ranks "$ranks" "$@" &
     train=$!
     while ! ls "$ranks.$signal" 2>/dev/null | grep -q '^checkpoint-\([2-9]\|1[0-4]\)0\.' && kill -0 $train 2>/dev/null; do sleep 0.01; done
-    pid=$(ps -eo pid=,args= | awk -v out="--out $ranks.$signal " 'index($0, "spcore run") && index($0, out) && !/timeout|awk/ { print $1; exit }')
+    pid=$(alive "$ranks.$signal" | sed -n 1p)
     [ -n "$pid" ] && kill "-$signal" "$pid"
     wait $train
     # its ranks die with the launcher, a moment later
     for look in $(seq 100); do
-      case $(ps -eo args=) in *"--out $ranks.$signal "*) sleep 0.1 ;; *) break ;; esac
+      [ -n "$(alive "$ranks.$signal")" ] || break
+      sleep 0.1
     done
     [ -e "$ranks.$signal/summary.json" ] || return
   done

@@ -9,6 +9,6 @@ if test -x "$top_builddir/tests/cuda/check_augment"; then
 fi
 # captured, replayed, over several sets of buffers: what it measures here says nothing; minutes under a sanitizer
 if test "${SP_SANITIZERS-none}" = none && test -x "$top_builddir/tests/bench/bench_augment"; then
-  "$top_builddir/tests/bench/bench_augment" cuda 2 16 0 2 || failed=1
+  "$top_builddir/tests/bench/bench_augment" cuda 1 16 0 1 || failed=1
 fi
 exit $failed

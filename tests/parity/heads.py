@@ -2,7 +2,7 @@
 # needs: onednn images jansson
 # once: what PyTorch computes, and the lists of layers, are the same in every build
 """sp.models.fcn, deeplabv3, unet, fpn and probe: values, gradients of weights and inputs beside torchvision's heads and
-segmentation_models.pytorch's U-Net and FPN, and ten training steps of each behind a frozen ResNet, which stays as it is."""
+segmentation_models.pytorch's U-Net and FPN, and five training steps of each behind a frozen ResNet, which stays as it is."""
 import inspect
 import json
 import os
@@ -23,7 +23,7 @@ r = Report()
 rng = np.random.default_rng(9)
 torch.manual_seed(9)
 SPCORE = os.path.abspath(os.path.join(os.environ.get("top_builddir", "."), "spcore"))
-FWD, GRAD, CLASSES, STEPS, BATCH = 1e-4, 1e-3, 5, 10, 4
+FWD, GRAD, CLASSES, STEPS, BATCH = 1e-4, 1e-3, 5, 5, 4
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
