@@ -11,6 +11,12 @@
 /* A stage's own threads may fail at the same time. */
 static pthread_mutex_t fail_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* What a library or a name brings along breaks no line, and no terminal obeys it. */
+static void put_in_one_line(char *s) {
+  for (; *s; s++)
+    if ((unsigned char)*s < ' ' || *s == 127) *s = ' ';
+}
+
 static int SP_PRINTF(3, 4) ctx_fail(sp_ctx *ctx, int status, const char *fmt, ...) {
   const sp_ctx_impl *impl = ctx->impl;
   va_list ap;
@@ -18,6 +24,7 @@ static int SP_PRINTF(3, 4) ctx_fail(sp_ctx *ctx, int status, const char *fmt, ..
   pthread_mutex_lock(&fail_lock);
   if (impl->err->status == SP_OK) {
     sp_vfail(impl->err, status, fmt, ap);
+    put_in_one_line(impl->err->msg);
     if (impl->stage) sp_cure_words(impl->err->msg, sizeof impl->err->msg, impl->stage);
   }
   pthread_mutex_unlock(&fail_lock);

@@ -467,6 +467,10 @@ START_TEST(test_sizes_that_lie) {
   add_dot("a.png", 1);
   write_tar("set/one.tar");
   refused("set", CLASS, SP_E_DATA, "set/one.tar: a.cls has 40000 bytes; a label is a number, or the name of a class");
+  add_text("a.json", "{\n\"label\": \"\\u0\n\"}"); /* what jansson says of it has the line break */
+  add_dot("a.png", 1);
+  write_tar("set/one.tar");
+  refused("set", CLASS, SP_E_DATA, "set/one.tar: a.json");
 }
 END_TEST
 
