@@ -204,6 +204,19 @@ START_TEST(test_long_name) {
 }
 END_TEST
 
+/* Where names stand beside the pictures, words are whole and no line is lost. */
+START_TEST(test_names_beside) {
+  run(sheet(if_path("sheet.png"),
+            "rows = 1, columns = 1, cells = { 0 }, names = { { \"abcdefghijklmnopqrstuvwxyz\ntwo\nthree\nfour\" } }",
+            "", 0),
+      "");
+  load("sheet.png");
+  static const char *const lines[] = {"abcdefghijklmnopqrstuvwxyz", "two", "three", "four"};
+  for (int i = 0; i < 4; i++) expect_text(MARGIN, MARGIN + i * L, 1, lines[i], 26);
+  ck_assert_int_eq(cs_longest_word("ab cde\nf"), 3);
+}
+END_TEST
+
 /* The file comes with the last cell, whatever the batches are; going over the samples again writes it again. */
 START_TEST(test_when_it_is_written) {
   spt *t = sheet(if_path("sheet.png"), two, "iab", 0);
@@ -289,6 +302,8 @@ START_TEST(test_lines) {
                {"", 3, ""},
                {"four", 4, "four"},
                {"four five", 4, "four/five"},
+               {"site_01_north-east", 9, "site_01_/north-/east"},
+               {"a_b cd", 5, "a_b/cd"},
                {" x", 1, " /x"}};
   for (size_t k = 0; k < SP_ARRAY(cases); k++) {
     char got[64] = "";
@@ -417,6 +432,7 @@ int main(void) {
   tcase_add_loop_test(c, test_all_of_it, 0, 2);
   tcase_add_test(c, test_images_alone);
   tcase_add_test(c, test_long_name);
+  tcase_add_test(c, test_names_beside);
   tcase_add_test(c, test_when_it_is_written);
   tcase_add_test(c, test_captions);
   tcase_add_test(c, test_lines);

@@ -170,14 +170,25 @@ static int check_captions(sp_ctx *ctx, const cs_params *p, const sp_speclist *va
   return SP_OK;
 }
 
+/* Names that stand beside the pictures: their words are whole up to MOST_WORD letters. */
+static void widen_names(const cs_params *p, cs_layout *l) {
+  enum { MOST_WORD = 32 };
+  const cs_text *name = p->names.v;
+  for (uint32_t i = 0; l->bare && i < p->names.n; i++) {
+    int n = cs_longest_word(name[i].text);
+    if (n > MOST_WORD) n = MOST_WORD;
+    if (n > l->original.chars) l->original.chars = n;
+  }
+}
+
 /* Lines below the pictures: as many as numbers of usual length need. */
 static void set_lines(const cs_params *p, cs_layout *l, int with_label) {
-  int names = 1, values = 0, below = 0;
+  int names = 1, values = 0, below = 0, most = l->bare ? 6 : 3;
   char words[CS_WORDS];
   const cs_text *name = p->names.v;
   for (uint32_t i = 0; i < p->names.n; i++) {
     int n = cs_count_lines(name[i].text, l->original.chars);
-    if (n > names) names = n < 3 ? n : 3;
+    if (n > names) names = n < most ? n : most;
   }
   l->original.lines = names + with_label;
   for (uint32_t i = 0; i < p->captions.n; i++) {
@@ -226,6 +237,7 @@ static int contact_sheet_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
     return rc;
   if (*p->class_names && !label)
     return ctx->host->fail(ctx, SP_E_INVALID, "class_names are given, but label is not wired");
+  widen_names(p, l);
   cs_set_cells(l);
   set_lines(p, l, label != NULL);
   if (!cs_lay_out(l)) return too_large(ctx, l);

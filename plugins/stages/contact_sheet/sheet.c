@@ -30,7 +30,8 @@ static int line_h(const cs_layout *l) { return CS_LINE * l->text; }
 static int framed(int pixels, int zoom) { return pixels * zoom + 2 * FRAME; }
 
 static void set_cell(const cs_layout *l, cs_kind *k) {
-  int one = k->w ? framed(k->w, l->zoom) : 0, least = MIN_CHARS * letter_w(l);
+  int one = k->w ? framed(k->w, l->zoom) : 0;
+  int least = (k->chars > MIN_CHARS ? k->chars : MIN_CHARS) * letter_w(l);
   int w = one + (k->beside + (k->masks && l->overlay <= 0)) * (MASK_GAP + one);
   k->cell_w = w > least ? w : least;
   k->chars = k->cell_w / letter_w(l);

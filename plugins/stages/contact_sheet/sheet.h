@@ -18,7 +18,7 @@ typedef struct cs_kind {
   int h, w, masks; /* of a picture; 0 x 0: there is none */
   int beside;      /* pictures beside the first, as large: the second image, what the sample means */
   int cell_w;      /* pixels of the sheet, see cs_set_cells */
-  int chars;       /* of a line of text below it */
+  int chars;       /* of a line of text below it; before cs_set_cells: so many at least */
   int lines;       /* of text; for the caller to say */
   int text_y;      /* where that begins, from the top of the row */
 } cs_kind;
@@ -29,7 +29,7 @@ typedef struct cs_layout {
   const char *ramp;   /* what the darkest colour of a ramp is, a line break, what the lightest one is; "": no ramp */
   int rows, columns;  /* columns without that of the originals */
   int zoom, text;     /* pixels of the sheet for one of a picture, and of a letter */
-  int bare;           /* columns have no heads */
+  int bare;           /* columns have no heads, and names stand where originals would */
   double overlay;     /* how much of a pixel the colour of its label covers; 0: masks lie beside pictures */
   cs_kind original, rest;
   /* see cs_lay_out */

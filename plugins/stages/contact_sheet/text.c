@@ -32,8 +32,9 @@ uint32_t cs_next(const char **s) {
   return code;
 }
 
+/* A line breaks at its last blank, else behind its last mark that joins words, as in names of files. */
 size_t cs_take_line(const char **s, int width) {
-  const char *begin = *s, *at = begin, *blank = NULL, *end;
+  const char *begin = *s, *at = begin, *blank = NULL, *mark = NULL, *end;
   int n = 0;
   for (;; n++) {
     const char *here = at;
@@ -41,14 +42,25 @@ size_t cs_take_line(const char **s, int width) {
     end = here;
     if (!code || code == '\n') break;
     if (code == ' ') blank = here;
+    if (n < width && strchr("_-/", (int)code)) mark = at;
     if (n < width) continue;
     if (blank && blank > begin) end = blank;
+    else if (mark) end = mark;
     break;
   }
   *s = end;
   while (**s == ' ') ++*s;
   if (**s == '\n') ++*s;
   return (size_t)(end - begin);
+}
+
+int cs_longest_word(const char *s) {
+  int most = 0, n = 0;
+  for (uint32_t code; (code = cs_next(&s));) {
+    n = code == ' ' || code == '\n' ? 0 : n + 1;
+    if (n > most) most = n;
+  }
+  return most;
 }
 
 int cs_count_lines(const char *s, int width) {

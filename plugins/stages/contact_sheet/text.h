@@ -18,6 +18,7 @@ uint32_t cs_next(const char **s);
  * length in bytes. It breaks at blanks and '\n', and within a word that is longer than the line. */
 size_t cs_take_line(const char **s, int width);
 int cs_count_lines(const char *s, int width);
+int cs_longest_word(const char *s); /* letters between blanks and line breaks */
 
 /* A caption is text with {} where a number of its tensor goes, in the order of the columns:
  *   {}            a whole number as it is, others with up to 6 digits
