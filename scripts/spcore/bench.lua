@@ -104,7 +104,10 @@ function bench.result(rows, about)
       r.images_per_second = images and r.steps_per_second * images
       local base = first[row.batch]
       local compared = about.turns > 1 and base and base.steps_per_second -- of one turn the noise is not known
-      if compared then r.gain_percent = 100 * (r.steps_per_second / compared - 1) end
+      if compared then
+        r.gain_percent = 100 * (r.steps_per_second / compared - 1)
+        r.within_noise = r.least <= base.most and base.least <= r.most or nil
+      end
     end
     first[row.batch] = first[row.batch] or r
     table.insert(about.rows, r)
@@ -124,7 +127,7 @@ function bench.table(result)
   for _, r in ipairs(result.rows) do
     lines[#lines + 1] = {
       tostring(r.batch or ""), r.name, r.steps_per_second and figure(r.steps_per_second) or "-", figure(r.least), figure(r.most),
-      figure(r.images_per_second), r.gain_percent and ("%+.1f %%"):format(r.gain_percent) or "",
+      figure(r.images_per_second), r.gain_percent and (r.within_noise and "(%+.1f %%)" or "%+.1f %%"):format(r.gain_percent) or "",
       words = r.failed > 0 and ("%d of %d failed: %s"):format(r.failed, r.failed + #r.runs, r.why) or #r.runs == 0 and "not run",
     }
   end
@@ -142,6 +145,12 @@ function bench.table(result)
   lines[#lines + 1] = ("%s; a run's steps/s: %s"):format(result.turns > 1 and ("medians of %d turns"):format(result.turns)
     or "one turn: noise unknown, so no gain is printed (--repeat 3)",
     result.mean and "the mean over its steps, as the other program's" or "the median of at most ten parts of its steps")
+  for _, r in ipairs(result.rows) do
+    if r.within_noise then
+      lines[#lines + 1] = "(...): the runs of both overlap, so the gain may be noise; more turns tell (--repeat)"
+      break
+    end
+  end
   return table.concat(lines, "\n")
 end
 

@@ -24,6 +24,39 @@ function plot.thinned(points, most)
   return out
 end
 
+-- Whether values are so far apart that most would lie on the axis: then powers of ten stand at equal distances.
+function plot.is_wide(series)
+  local all, most = {}, 0
+  for _, s in ipairs(series) do
+    for _, p in ipairs(s.points) do
+      if (p[3] or p[2]) <= 0 then return false end
+      all[#all + 1], most = p[2], math.max(most, p[4] or p[2])
+    end
+  end
+  table.sort(all)
+  return #all > 0 and most > 100 * all[(#all + 1) // 2]
+end
+
+local function in_powers(series)
+  local out = {}
+  for i, s in ipairs(series) do
+    local points = {}
+    for k, p in ipairs(s.points) do
+      points[k] = { p[1], math.log(p[2], 10), p[3] and math.log(p[3], 10), p[4] and math.log(p[4], 10), of = p[2] }
+    end
+    out[i] = { name = s.name, points = points, dots = s.dots, dash = s.dash, bare = s.bare, colour = s.colour }
+  end
+  return out
+end
+
+local function whole_numbers(from, to)
+  local out = {}
+  for v = math.ceil(from), math.floor(to), math.max(1, (to - from) // 5) do out[#out + 1] = v end
+  return out
+end
+
+local function power_of_ten(v) return svg.number(10.0 ^ v) end
+
 local function bounds(series, from, to)
   local x0, x1, y0, y1 = math.huge, -math.huge, math.huge, -math.huge
   for _, s in ipairs(series) do
@@ -35,6 +68,7 @@ local function bounds(series, from, to)
   if x0 == math.huge then return end
   x0, x1 = from or x0, math.max(to or x1, x1)
   if x0 == x1 then x0, x1 = x0 - 0.5, x1 + 0.5 end
+  if y0 == y1 and y0 >= 0 and y0 <= 1 then y0, y1 = 0, 1 end -- most are shares
   if y0 == y1 then
     local room = y0 == 0 and 1 or math.abs(y0) * 0.1
     y0, y1 = y0 - room, y1 + room
@@ -72,16 +106,16 @@ local function put_series(c, s, x, y, colour, x_name)
   if n > 1 then c:path(path(s.points, x, y, 2, "M"), { class = "line", stroke = colour,
     ["stroke-dasharray"] = s.dash and "4 3" or nil }) end
   for _, p in ipairs((s.dots or n == 1) and s.points or {}) do
-    c:circle(x(p[1]), y(p[2]), 2.5, { fill = colour }, ("%s %s: %s"):format(x_name, svg.number(p[1]), svg.number(p[2])))
+    c:circle(x(p[1]), y(p[2]), 2.5, { fill = colour }, ("%s %s: %s"):format(x_name, svg.number(p[1]), svg.number(p.of or p[2])))
   end
 end
 
 -- plot.lines{ width =, height =, x = "step", from =, to = the steps that the axis has, title =, series = { { name =, points =
 -- { { x, y[, lowest, highest] } }, dots = true, dash = true }, ... }, zero = true }: `zero` has the values' axis begin at 0. A
--- curve with lowest and highest has a band behind it.
+-- curve with lowest and highest has a band behind it. powers = true: of values that plot.is_wide says are so.
 function plot.lines(t)
-  local w, h, c = t.width or 360, t.height or 200, svg.canvas()
-  local x0, x1, y0, y1 = bounds(t.series, t.from, t.to)
+  local w, h, c, series = t.width or 360, t.height or 200, svg.canvas(), t.powers and in_powers(t.series) or t.series
+  local x0, x1, y0, y1 = bounds(series, t.from, t.to)
   local mark = { class = "mark", ["text-anchor"] = "middle" }
   if not x0 then
     c:text(w // 2, h // 2, "nothing to draw", mark)
@@ -90,10 +124,11 @@ function plot.lines(t)
   if t.zero then y0 = math.min(0, y0) end
   local function x(v) return left + (v - x0) / (x1 - x0) * (w - left - right) end
   local y = c:y_axis { from = y0, to = y1, top = top, bottom = h - bottom, left = left, right = w - right, most = 5,
-    gap = 6, line = function() return { class = "grid" } end, text = { class = "mark" } }
+    ticks = t.powers and whole_numbers(y0, y1), words = t.powers and power_of_ten, gap = 6,
+    line = function() return { class = "grid" } end, text = { class = "mark" } }
   c:x_axis { ticks = t.to and step_ticks(x0, x1) or svg.ticks(x0, x1, 5), x = x, y = h - bottom, down = 16, right = w - 40, text = { class = "mark" } }
   c:text((left + w - right) // 2, h - 4, t.x, mark)
-  for i, s in ipairs(t.series) do put_series(c, s, x, y, ("var(--line%d)"):format((s.colour or i - 1) % 6), t.x) end
+  for i, s in ipairs(series) do put_series(c, s, x, y, ("var(--line%d)"):format((s.colour or i - 1) % 6), t.x) end
   return c:figure(w, h, "plot", t.title)
 end
 

@@ -553,7 +553,8 @@ end
 local function note_stop(self, kind, why)
   if not ranks.first then return end
   pcall(files.replace, self.dir .. "/stopped.json",
-    json.encode { kind = kind, why = why, steps = self.first + self.seen, date = os.date("!%Y-%m-%dT%H:%M:%SZ") } .. "\n")
+    json.encode { kind = kind, why = why, steps = self.first + self.seen, date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+      best = self.best and { metric = self.best.metric, value = self.best.value, step = self.best.step } } .. "\n")
 end
 
 -- A run in a variable marked <close> that ends without finish(), by an error, still saves what it has learned.

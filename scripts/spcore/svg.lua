@@ -144,9 +144,9 @@ end
 -- heights
 function canvas:y_axis(t)
   local function y(v) return t.bottom - (v - t.from) / (t.to - t.from) * (t.bottom - t.top) end
-  for _, v in ipairs(svg.ticks(t.from, t.to, t.most)) do
+  for _, v in ipairs(t.ticks or svg.ticks(t.from, t.to, t.most)) do
     self:path(svg.path("M", t.left, y(v), "H", t.right), t.line(v))
-    self:text(t.left - (t.gap or 8), y(v) + 4, svg.number(v), with({ ["text-anchor"] = "end" }, t.text))
+    self:text(t.left - (t.gap or 8), y(v) + 4, (t.words or svg.number)(v), with({ ["text-anchor"] = "end" }, t.text))
   end
   return y
 end

@@ -185,6 +185,18 @@ code, out, err = bench "toy.lua --batch 4 --device cpu --steps 14 --run-ahead 3"
 t.eq(code .. out, "2")
 t.one_line(err, "bench: 14 steps are too few: at least 15 are wanted, of which the first 3 and the last 3 are left out\n$")
 
+do -- a gain that the runs of both overlap in
+  local bench, rows = require "spcore.bench", {}
+  for i, runs in ipairs { { 10, 20 }, { 19, 29 }, { 21, 31 } } do
+    rows[i] = { name = "s" .. i, batch = 4, failures = {}, runs = { { rate = runs[1] }, { rate = runs[2] } } }
+  end
+  local text = bench.table(bench.result(rows, { turns = 2 }))
+  t.match(text, "s2 .* %(%+60%.0 %%%)\n.*s3 .*  %+73%.3 %%\n.*\n%(%.%.%.%): the runs of both overlap, so the gain may be noise")
+  rows[2] = nil
+  rows[2], rows[3] = rows[3], nil
+  t.ok(not bench.table(bench.result(rows, { turns = 2 })):find("overlap", 1, true))
+end
+
 do -- the last steps, which are in flight together, come back at once
   local lines, of_run = {}, require "spcore.bench".of_run
   sys.mkdir(path "burst")

@@ -38,7 +38,7 @@ run "report whole"
 local page = t.read(path "whole/report.html")
 t.match(page, "%d+ train, %d+ val, 1 number for each pixel")
 for _, words in ipairs { '<u class="ramp"></u>', "error, step 60", "predicted, step 60", "by their RMSE with the last weights", "<h2>Depths</h2>",
-  "delta &lt; 1.25", "<td>value</td>", '0.5 <u class="ramp"></u> ' } do
+  "delta &lt; 1.25", "<td>value</td>", ", 1 number for each pixel</dd>", '0.5 <u class="ramp"></u> ' } do
   t.ok(page:find(words, 1, true), words)
 end
 local told = sp.json.read(path "whole/samples/samples.json")

@@ -177,7 +177,7 @@ local function labels(k) -- of two classes, several a sample; the second has no 
 end
 local out, lines, sum, html = run_of("labels", labels(1) .. "," .. labels(4))
 t.match(out, "step 1/2  loss 2.5000  val mAP 0.500\n")
-t.match(out, "best map 0.8000 at step 2\nvalidation: F1 0.8889, precision 0.8000, recall 1.0000, AUROC 0.8750, mAP 0.8000, "
+t.match(out, "best mAP 0.8000 at step 2\nvalidation: F1 0.8889, precision 0.8000, recall 1.0000, AUROC 0.8750, mAP 0.8000, "
   .. "ECE 0.1250, MCE 0.2500\nlabels: validation mAP 0.8000\n$")
 t.eq(lines[1].eval.auroc, 0.5)
 t.eq(lines[2].eval.map, 0.8)
@@ -198,7 +198,7 @@ t.match(html, "Probabilities are too high: 90 %% on average, where 60 %% of the 
 out, lines, sum, html = run_of("cls", ("{ n = 8, top1 = 5, topk = 7, counted = 8, counts = { { 3, 1 }, { 2, 2 } }, %s },"
   .. "{ n = 8, top1 = 6, topk = 7, counted = 8, counts = { { 3, 1 }, { 1, 3 } }, scores = { { { 3, 1 }, { 1, 3 } }, "
   .. "{ { 4, 0 }, { 4, 0 } } }, %s }"):format(bins, bins), "--best-by ece")
-t.match(out, "best ece 0.1250 at step 1:[^\n]*\nvalidation: accuracy 0.7500, F1 0.7500, precision 0.7500, recall 0.7500, AUROC 0.6250, mAP ")
+t.match(out, "best ECE 0.1250 at step 1:[^\n]*\nvalidation: accuracy 0.7500, F1 0.7500, precision 0.7500, recall 0.7500, AUROC 0.6250, mAP ")
 t.eq(lines[2].eval.class_scores[1].f1, nil) -- the matrix has it, of the best class
 t.match(html, "<th>F1</th>.->AUROC</th>.->average precision</th>.-<td>[ab]</td>.->0.750<")
 out, lines, sum, html = run_of("seg", "nil, { n = 2, counts = { { 30, 10 }, { 20, 40 } }, boundaries = { { 4, 2, 2, 2 }, { 0, 0, 0, 0 } } }")

@@ -51,6 +51,16 @@ t.eq(#thin, 2)
 t.eq(table.concat(thin[1], " "), "0.0 1.0 1 1")
 t.eq(table.concat(thin[2], " "), "2.5 4.0 3 5")
 
+do -- values far apart are in powers of ten, and shares that never change have the axis of shares
+  local far = { { points = { { 1, 2 }, { 2, 1 }, { 3, 1 }, { 4, 1000 } } } }
+  t.ok(plot.is_wide(far))
+  t.ok(not plot.is_wide { { points = { { 1, 2 }, { 2, 1 }, { 3, 90 } } } })
+  t.ok(not plot.is_wide { { points = { { 1, 0 }, { 2, 1 }, { 3, 1 }, { 4, 1000 } } } })
+  t.match(plot.lines { x = "step", series = far, powers = true }, ">1<.*>10<.*>100<.*>1000<")
+  local flat = plot.lines { x = "step", series = { { points = { { 1, 1 }, { 9, 1 } } } } }
+  t.ok(flat:find ">0.5<" and not flat:find ">1%.", "no share is above 1")
+end
+
 -- ---- a run of each kind ----
 t.eq((run "run train_seg.lua --steps 30 --eval-every 10 --size 32 --batch 4 --samples 64 --quiet --out seg"), 0)
 t.eq((run "run train_cls.lua --steps 12 --eval-every 5 --size 16 --batch 4 --samples 64 --width 4 --levels 2 --quiet --out cls"), 0)
@@ -124,6 +134,17 @@ do -- several runs: what differs, curves in one plot, figures side by side
   code, out, err = run "report seg cls one"
   t.eq(code .. err, "0")
   t.match(out, "^ +seg +cls +one\n.*\n%-%-steps +30 +12 +1\n.*\nsteps +30 +12 +1\n.*\nseg/compare.html\n$")
+  do -- what the page shows alike is no better
+    local compare, two = require "spcore.report.compare", {}
+    for i, bytes in ipairs { 1048576, 1048577 } do
+      two[i] = { dir = "r" .. i, state = "finished", steps = 1, curves = {}, validations = {}, speed = {}, rate = {}, seconds = i, settings = { options = {},
+        memory = { total = bytes } }, summary = {}, best = { metric = "iou", value = i / 4, step = 1 } }
+    end
+    local best = {}
+    for _, one in ipairs(compare.figures(two)) do best[one.name] = one.best or "none" end
+    t.eq(best["best validation"], 2)
+    t.eq(best.memory, "none")
+  end
   os.rename(dir.path .. "/seg/compare.html", dir.path .. "/one/report.html")
   t.match(check_page "one", "<h1>3 runs</h1>.*What differs.*%-%-steps.*<b>loss</b>\n<i>.-seg</i>\n<i>.-cls</i>\n<i>.-one</i>")
   t.eq((run "report one --quiet"), 0)
@@ -219,6 +240,16 @@ t.match(made_up("odd", function(step) return step < 150 and 1 or 0 / 0 end), "Th
 t.match(made_up("exploded", function(step) return step == 7 and 30 or 2 - step / 200 end),
   "The loss exploded: 30 at step 8, 15 times that of the first step, 2")
 t.ok(not good:find "exploded")
+do -- the rate that was typed, or the script's own
+  local function cure(given)
+    t.write(dir.path .. "/exploded/settings.json", json.encode { script = "a/long/way/x.lua", options = { lr = 100.0 }, given = given })
+    t.eq((run "report exploded --quiet"), 0)
+    return report("exploded").findings[1].cure
+  end
+  t.eq(cure(json.list { "lr" }), "Take a smaller --lr than 100, or leave it out: the script has its own.")
+  t.eq(cure(json.list { "max_lr" }), "Take a smaller --lr than 100, such as 10.")
+  t.match(t.read(dir.path .. "/exploded/report.html"), "<h1>x.lua</h1>")
+end
 t.match(made_up("by_heart", function(step) return 2 / (1 + step) end, function(step)
   return step % 20 == 19 and { eval = { loss = step < 60 and 1 - step / 100 or 0.4 + step / 200, n = 4 } } or {}
 end), "learns its training images by heart: since step 60 the loss of validations rose from 0.41 to 1.395")
@@ -232,6 +263,8 @@ do -- classes: one is never found, one is not there; of counts of pixels and of 
   t.match(made_up("classes", falls, with(nil)), "1 of 4 classes is never found, IoU 0: 2%.\nThe validation has no pixel of 3%.")
   local text = t.read(dir.path .. "/classes/report.html")
   t.match(text, '<td>2</td>.->0.000</td>.-<td>1</td>.->0.417</td>.->0.588<.->0.455<.->0.833<.->30.00 %%<.-<td>0</td>.->0.727<.-<td>3</td>')
+  local cures = json.encode(report("classes").findings)
+  t.match(cures, "Train longer; see how rare it is, .*Nothing is known of it: put samples of it into")
   t.match(made_up("labels", falls, with(13)), "1 of 4 classes is never found, recall 0: 2%.\nThe validation has no sample of 3%.")
   text = t.read(dir.path .. "/labels/report.html")
   t.match(text, "<th>F1</th>.-<td>2</td>.->0.000<.->%-<.->0.000<.->4</td>.-<td>1</td>.->0.588<.->0.455<.->0.833<.->6</td>")
@@ -243,6 +276,9 @@ do -- why a run ended before its end
   local r = report "stopped"
   t.eq(r.state, "stopped")
   t.match(r.findings[1].text, "The run ended after step 200 of 200, by %-%-max%-time 20s%.")
+  t.write(dir.path .. "/stopped/stopped.json", '{"kind":"stop","why":"a signal","steps":200,"best":{"metric":"iou","value":0.75,"step":49}}')
+  t.eq((run "report stopped --quiet"), 0)
+  t.match(t.read(dir.path .. "/stopped/report.html"), "<b>0.7500</b><span>best mean IoU, at step 50<")
   t.write(dir.path .. "/stopped/stopped.json", '{"kind":"error","why":"x.lua:3: no","steps":200}')
   t.match(report("stopped").findings[1].text, "ended after step 200 by an error: x.lua:3: no")
 end

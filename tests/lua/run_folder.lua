@@ -181,7 +181,7 @@ run:finish "over"
   return out, sp.json.read(dir.path .. "/" .. name .. "/summary.json")
 end
 local told, sum = report("seg", "counts = { { 3, 1, 0 }, { 0, 2, 0 }, { 0, 0, 0 } }", '"ground\\ndisc\\nunicorn"')
-t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest iou 0.7083 at step 2\nvalidation: mean IoU 0.7083, Dice 0.8286\nIoU of each class:\n"
+t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest mean IoU 0.7083 at step 2\nvalidation: mean IoU 0.7083, Dice 0.8286\nIoU of each class:\n"
   .. "  ground   0.7500\n  disc     0.6667\n  unicorn  %-\nseg: over\n$")
 t.eq(sum.steps, 3)
 t.ok(sum.seconds > 0 and sum.images_per_second > 0)

@@ -249,7 +249,7 @@ local function name_of(t, c) return t.class_names[c] or tostring(c - 1) end
 -- "disc 12, square 9 ...": of many classes the first.
 local function by_class(t, values, fmt)
   local out = {}
-  for c = 1, math.min(#values, 40) do out[c] = (name_of(t, c) .. " " .. fmt):format(values[c]) end
+  for c = 1, math.min(#values, 40) do out[c] = ("%s\u{a0}" .. fmt):format(name_of(t, c), values[c]) end
   if #values > 40 then out[#out + 1] = ("and %d more"):format(#values - 40) end
   return table.concat(out, ", ")
 end
@@ -257,8 +257,10 @@ end
 local COUNTED <const> = { mask = "classes", class = "classes", labels = "labels", numbers = "numbers", map = "number for each pixel" }
 local ONE <const> = { mask = "class", class = "class", labels = "label", numbers = "number" }
 
+-- A hard space holds what is on both sides of it in one line, and is shown as a blank.
 local function put(text)
-  sp.print("%s", sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 4) or text)
+  text = sys.isatty "stdout" and words.wrap(text, sys.width "stdout", 4) or text
+  sp.print("%s", (text:gsub("\u{a0}", " ")))
 end
 
 -- Pixels of the masks of a part.

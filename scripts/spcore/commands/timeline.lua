@@ -5,6 +5,7 @@ local core = require "spcore.core"
 local files = require "spcore.files"
 local picture = require "spcore.timeline_svg"
 local timeline = require "spcore.timeline"
+local words = require "spcore.words"
 
 local opt = sp.args({
   out = { "", "picture to draw, .svg or .png", default = "none: the figures alone", value = "FILE" },
@@ -44,9 +45,9 @@ for _, path in ipairs(opt.rest) do
   until rank >= math.min(trace.ranks, 64)
 end
 for _, trace in ipairs(traces) do
-  print(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first + 1, trace.last + 1))
-  for _, line in ipairs(timeline.words(trace, traces)) do print("  " .. line) end
-  if trace.hidden then print("  " .. trace.hidden) end
+  print(words.fold(("%s: %s on %s, steps %d to %d"):format(trace.path, trace.strategy, trace.device, trace.first + 1, trace.last + 1)))
+  for _, line in ipairs(timeline.words(trace, traces)) do print(words.fold("  " .. line)) end
+  if trace.hidden then print(words.fold("  " .. trace.hidden)) end
 end
 if form == "svg" then files.write(opt.out, picture(traces, parts)) end
 if form == "png" then core.write_picture(opt.out, picture(traces, parts)) end

@@ -64,6 +64,7 @@ local function row(name, runs, value, words_of, sign)
       if sign * v > most then best, most = i, sign * v end
     end
   end
+  for i, text in ipairs(one.words) do equal = equal or i ~= best and text == one.words[best] end -- as far as the page shows it
   one.best = not equal and best or nil
   return one
 end
@@ -75,8 +76,8 @@ function compare.figures(runs)
   local function add(...) list[#list + 1] = row(...) end
   add("state", runs, function(r) return r.state end, tostring, 0)
   add("steps", runs, function(r) return r.steps end, w.count, 0)
-  add("best validation", runs, function(r) return r.summary and r.summary.best and r.summary.best.value end, function(v, r)
-    local b = r.summary.best
+  add("best validation", runs, function(r) return r.best and r.best.value end, function(v, r)
+    local b = r.best
     return ("%s %s at step %d"):format(w.name(b.metric), w.metric(b.metric, v), b.step + 1)
   end, compare.same_best(runs))
   for _, name in ipairs(page.in_order(table.unpack(names))) do
@@ -95,7 +96,7 @@ end
 function compare.same_best(runs)
   local metric
   for _, run in ipairs(runs) do
-    local b = run.summary and run.summary.best
+    local b = run.best
     if b and metric and b.metric ~= metric then return 0 end
     metric = b and b.metric or metric
   end
@@ -111,7 +112,7 @@ local function put_rows(put, runs, rows)
   for _, one in ipairs(rows) do
     put("<tr><th>%s</th>", e(one.name))
     for i = 1, #runs do
-      put('<td class="%s">%s</td>', one.best == i and "wrap best" or "wrap", e(one.words and one.words[i] or one.values[i] or "-"))
+      put('<td class="%s">%s</td>', one.best == i and "wrap best" or "wrap", (e(one.words and one.words[i] or one.values[i] or "-"):gsub(",", ",<wbr>")))
     end
     put "</tr>"
   end
@@ -135,7 +136,8 @@ local function put_curves(put, runs)
       if train then add(train, { name = run.dir, dash = val ~= nil }) end
       if val then add(val, { name = not train and run.dir or nil, dots = #val <= 60 }) end
     end
-    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series })
+    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series,
+      may_be_wide = name:find "loss$" ~= nil })
   end
   local series = {}
   for i, run in ipairs(runs) do

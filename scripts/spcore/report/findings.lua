@@ -57,7 +57,9 @@ local function of_loss(run, add)
     elseif p[2] > most then most, at = p[2], p[1] end
   end
   local lr = run.settings.options.lr
-  local smaller = "Take a smaller --lr" .. (type(lr) == "number" and (", such as %.2g instead of %.4g."):format(lr / 10, lr) or ".")
+  local is_given = table.concat(run.settings.given or {}, " "):find "%f[%w_]lr%f[^%w_]" ~= nil
+  local smaller = "Take a smaller --lr" .. (type(lr) ~= "number" and "." or
+    (is_given and " than %.4g, or leave it out: the script has its own." or " than %.4g, such as %.2g."):format(lr, lr / 10))
   if lost then add("bad", ("The loss is not a number from step %d on."):format(lost + 1), smaller) end
   if begun == begun and begun > 0 and most > 5 * begun then
     add("bad", ("The loss exploded: %s at step %d, %.0f times that of the first step, %s."):format(w.figure(most), at + 1,
@@ -74,7 +76,7 @@ local function of_loss(run, add)
 end
 
 local function of_validations(run, add)
-  local best = run.summary and run.summary.best
+  local best = run.best
   local curve = best and run.validations[best.metric]
   if run.pauses > 0.2 * run.seconds then
     add("note", ("Validations took %s of the time."):format(percent(run.pauses, run.seconds)),
@@ -123,11 +125,13 @@ local function of_classes(run, add)
   if #never > 0 then
     local what = list.by == "f1" and "recall" or "IoU"
     add("bad", ("%s of %d classes %s never found, %s 0: %s."):format(#never, #list, #never == 1 and "is" or "are", what,
-      w.some(never, 6)), "Train longer; see how rare they are, and whether their labels are right: spcore data DIR --check.")
+      w.some(never, 6)), ("Train longer; see how rare %s, and whether the labels are right: spcore data DIR --check."):format(
+      #never == 1 and "it is" or "they are"))
   end
   if #absent > 0 then
     add("note", ("The validation has no %s of %s."):format(list.by == "f1" and "sample" or "pixel", w.some(absent, 6)),
-      "Nothing is known of them: put samples of them into the validation, or take their names out.")
+      #absent == 1 and "Nothing is known of it: put samples of it into the validation, or take its name out."
+      or "Nothing is known of them: put samples of them into the validation, or take their names out.")
   end
 end
 

@@ -20,13 +20,13 @@ function page.command(text)
   return (text:gsub("%S+", function(word) return #word < 40 and ('<span class="word">%s</span>'):format(e(word)) or e(word) end))
 end
 
--- A path that breaks behind its marks.
-local function path_of(text) return (e(text):gsub("[/_.]", "%0<wbr>")) end
+-- A path that breaks behind its folders and words; what is behind a dot stays with its name.
+local function path_of(text) return (e(text):gsub("[/_]", "%0<wbr>")) end
 
 -- What it was, in lines: the command, the data, the network, the machine.
 local function put_head(put, run)
   local s = run.settings
-  put('<h1>%s</h1><p><span class="state">%s</span> <code>%s</code></p>', e(s.script), e(run.state), e(run.dir))
+  put('<h1>%s</h1><p><span class="state">%s</span> <code>%s</code></p>', path_of(s.script:match "[^/]+$" or s.script), e(run.state), path_of(run.dir))
   put '<dl class="about">'
   local function line(what, text) put("<dt>%s</dt><dd>%s</dd>", what, text) end
   if s.command then line("command", ("<code>%s</code>"):format(page.command(s.command))) end
@@ -48,7 +48,7 @@ local function put_tiles(put, run)
   local function tile(value, about) put('<div class="tile"><b>%s</b><span>%s</span></div>', e(value), e(about)) end
   put '<div class="tiles">'
   tile(w.count(run.steps), run.planned and run.planned ~= run.steps and ("of %s steps"):format(w.count(run.planned)) or "steps")
-  local best = run.summary and run.summary.best
+  local best = run.best
   if best then tile(w.metric(best.metric, best.value), ("best %s, at step %d"):format(w.name(best.metric), best.step + 1)) end
   local loss = run.curves.loss
   if loss then tile(w.figure(loss[#loss][2]), "last loss") end
@@ -120,6 +120,8 @@ function page.put_plot(put, t)
   for i, s in ipairs(#t.series > 1 and t.series or {}) do
     if s.name then put('<i><span class="key" style="background:var(--line%d)"></span>%s</i>', (s.colour or i - 1) % 6, e(s.name)) end
   end
+  t.powers = t.may_be_wide and plot.is_wide(t.series)
+  if t.powers then put "<i>powers of ten</i>" end
   put "</figcaption>"
   put("%s", plot.lines(t))
   put "</figure>"
@@ -132,7 +134,8 @@ local function put_curves(put, run)
     local series, train, val = {}, run.curves[name], run.validations[name]
     if train then series[#series + 1] = { name = "training", points = page.points(train), colour = 0 } end
     if val then series[#series + 1] = { name = "validation", points = page.points(val), dots = #val <= 60, colour = 1 } end
-    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series })
+    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series,
+      may_be_wide = name:find "loss$" ~= nil })
   end
   if #run.rate > 0 then
     page.put_plot(put, { title = "steps/s, without the pauses of validations", x = "step", zero = true, from = 1, to = last,
@@ -176,7 +179,7 @@ local function put_samples(put, run)
   local t = run.samples
   if not t then return end
   put '<h2>Samples of the validation</h2><p class="legend">'
-  for _, l in ipairs(t.legend) do put('<i><s><b style="background:%s"></b></s>%s</i>', l.colour, e(l.name)) end
+  for _, l in ipairs(t.legend) do put('<i><s%s><b style="background:%s"></b></s>%s</i>', l.colour ~= "transparent" and ' class="over"' or "", l.colour, e(l.name)) end
   local map = t.told.map
   if map then
     put('<i>%s <u class="ramp"></u> %s</i><i>error: %s <u class="ramp"></u> %s or more</i><i><s class="no-value"></s>no value</i>',

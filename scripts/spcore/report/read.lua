@@ -14,8 +14,9 @@ local settings_shape = {
   ["model?"] = { ["class_names?"] = { list = "string" } }, ["given?"] = { list = "string" }, ["command?"] = "string",
   ["parameters?"] = { total = "integer", trained = "integer", frozen = "integer" }, ["data?"] = "string",
 }
-local stopped_shape = { kind = "string", why = "string", steps = "integer" }
-local summary_shape = { ["seconds?"] = "number", ["best?"] = { metric = "string", value = "number", step = "integer" } }
+local best_shape <const> = { metric = "string", value = "number", step = "integer" }
+local stopped_shape = { kind = "string", why = "string", steps = "integer", ["best?"] = best_shape }
+local summary_shape = { ["seconds?"] = "number", ["best?"] = best_shape }
 
 -- The numbers of a line of metrics.jsonl, which are most of it: a whole parser takes five times as long.
 local function numbers(line)
@@ -209,6 +210,7 @@ function read.run(dir)
   run.speed, run.slowest = summary_of(run.rate), slowest_of(slowest)
   run.batch = math.type(options.batch) == "integer" and options.batch or nil
   run.stopped = not summary and sys.there(dir .. "/stopped.json") and shape.read(dir .. "/stopped.json", stopped_shape) or nil
+  run.best = (summary or run.stopped or {}).best
   run.state = state_of(dir, run.steps, run.planned, run.summary, run.stopped)
   add_last(run)
   run.resumed = 0

@@ -3,7 +3,7 @@
 local look = require "spcore.look"
 
 return look.variables() .. [[
-:root { color-scheme: light dark; }
+:root { color-scheme: light dark; --shade: color-mix(in srgb, var(--dim) 55%, transparent); }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; }
 main { max-width: 1180px; margin: 0 auto; padding: 20px 16px 48px; }
@@ -25,14 +25,21 @@ figcaption i { display: inline-block; }
 .key { display: inline-block; width: 14px; height: 3px; border-radius: 2px; margin: 0 5px 3px 0; vertical-align: middle; }
 svg.plot { display: block; width: 100%; height: auto; } .mark { fill: var(--dim); font: 11px system-ui, sans-serif; }
 .grid { stroke: var(--rule); stroke-width: 1; } .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
-.band { opacity: .2; } .scroll { overflow-x: auto; }
+.band { opacity: .2; }
+.scroll { overflow-x: auto; background: linear-gradient(90deg, var(--page) 50%, transparent) 0 0 / 36px 100% no-repeat local,
+  linear-gradient(270deg, var(--page) 50%, transparent) 100% 0 / 36px 100% no-repeat local,
+  linear-gradient(90deg, var(--shade), transparent) 0 0 / 12px 100% no-repeat,
+  linear-gradient(270deg, var(--shade), transparent) 100% 0 / 12px 100% no-repeat; }
+.scroll tr > :first-child { position: sticky; left: 0; background: var(--page); }
 table { border-collapse: collapse; font-size: 14px; } td, th { padding: 3px 12px 3px 0; text-align: left; vertical-align: top; }
 tr + tr > * { border-top: 1px solid var(--rule); } th { color: var(--dim); font-weight: 500; }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; } td.wrap { overflow-wrap: anywhere; }
-.bars td:first-child { white-space: nowrap; } .bars td.bars-at { width: 100%; min-width: 90px; }
+.bars td:first-child { min-width: 110px; } .bars td.bars-at { width: 100%; min-width: 90px; }
 .bar { background: var(--line0); height: 10px; border-radius: 3px; margin-top: 6px; }
 .matrix td { text-align: center; padding: 4px 7px; border: 1px solid var(--rule); font-variant-numeric: tabular-nums; }
-.matrix th { padding: 4px 7px; white-space: nowrap; }
+.matrix th { padding: 4px 7px; max-width: 150px; } .matrix.many th { white-space: nowrap; max-width: none; }
+.matrix.many tr > :first-child { white-space: normal; max-width: 170px; min-width: 90px; }
+.matrix th + th { text-align: center; }
 .matrix.many thead th + th { writing-mode: vertical-rl; transform: rotate(180deg); padding: 7px 4px; }
 .versus td, .versus th { white-space: nowrap; } .versus td.wrap { white-space: normal; min-width: 130px; }
 .best { font-weight: 700; }
@@ -43,7 +50,7 @@ ul.findings li.bad { border-color: var(--bad); }
 .options div { overflow-wrap: anywhere; }
 .legend i { font-style: normal; margin-right: 14px; display: inline-block; }
 .legend s { display: inline-block; width: 12px; height: 12px; border: 1px solid var(--rule); margin-right: 5px; }
-.legend s b { display: block; width: 100%; height: 100%; opacity: .6; }
+.legend s.over { background: #808080; } .legend s b { display: block; width: 100%; height: 100%; opacity: .6; }
 .legend .ramp { display: inline-block; width: 90px; height: 11px; border: 1px solid var(--rule); vertical-align: -1px;
   background: linear-gradient(90deg, #440154, #472d7b, #3b528b, #2c728e, #21918c, #28ae80, #5ec962, #addc30, #fde725); }
 .legend .no-value { background: repeating-conic-gradient(#969696 0 25%, #bebebe 0 50%) 0 0 / 6px 6px; }
@@ -57,7 +64,7 @@ ul.findings li.bad { border-color: var(--bad); }
 .wrong { color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
 .scroll > svg { max-width: max(100%, 640px); height: auto; }
 @media (max-width: 600px) {
-  .bars td.bars-at { min-width: 40px; } .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
+  td, th { padding-right: 8px; } .bars td.bars-at { min-width: 40px; } .bars th.n { white-space: normal; } .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
   dl.about { grid-template-columns: 1fr; } dl.about dd { margin-bottom: 5px; }
 }
 ]]
