@@ -9,9 +9,9 @@ local targets = require "spcore.targets"
 local twos = require "spcore.twos"
 
 local opt, model, weights = predict.args("train_map.lua", {
-  out = { "predictions", "folder for maps/NAME.npy or .png, predictions.json and bad.txt", value = "DIR" },
+  out = { "predictions", "folder for maps/NAME.npy, .png or .tif, predictions.json and bad.txt", value = "DIR" },
   size = { "image", "of the maps: that of the image, bilinear, or as the network gives them", choices = { "image", "network" } },
-  format = { "npy", "npy: float32; png16: multiples of a scale in 16 bits", choices = { "npy", "png16" } },
+  format = { "npy", "npy, tiff: float32; png16: multiples of a scale in 16 bits", choices = { "npy", "png16", "tiff" } },
   scale = { "", "with --format png16: 1/256, 0.001", default = "the run's --map-scale", value = "NUMBER" },
 }, "Gives each pixel a number: writes a map for each image, height x width.")
 targets.check(model, opt.weights)
@@ -30,7 +30,7 @@ if opt.format == "png16" then
   local text = opt.scale ~= "" and opt.scale or type(of_run) == "string" and of_run or ""
   if text == "" then sp.usage "--format png16: the values are multiples of what? --scale 1/256 and --scale 0.001 are usual" end
   scale = number_of(text) or sp.usage("--scale %s: a number above 0 is wanted, such as 1/256 or 0.001", text)
-elseif opt.scale ~= "" then sp.usage "--scale: goes with --format png16; .npy has the values themselves" end
+elseif opt.scale ~= "" then sp.usage "--scale: goes with --format png16; .npy and TIFF have the values themselves" end
 
 predict.check_folder(opt.out, { "maps", "bad.txt" })
 local dir <close> = outputs.place(opt, opt.out)
@@ -38,7 +38,7 @@ local images = predict.images(opt, opt.out .. "/bad.txt", true, model.fusion ~= 
 local g <close> = sp.graph(opt)
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 local values = predict.segment(g, twos.images(data, model), model, weights)
-local ending = opt.format == "npy" and "npy" or "png"
+local ending = ({ npy = "npy", png16 = "png", tiff = "tif" })[opt.format]
 local written = g.image_writer {
   logits = values, dir = dir.path, images = "", masks = "", values = "maps/*." .. ending, restore = opt.size == "image",
   values_std = model.numbers.std[1], values_mean = model.numbers.mean[1], values_scale = scale,
@@ -62,7 +62,7 @@ if done > 0 and ending == "png" then
   progress.print("a PNG's number times %.9g is the value, and 0 where there is none", scale)
 end
 if clipped > 0 then
-  progress.print("%d of %d values do not fit: from %.6g to %.6g they are kept, others are clipped to that; .npy keeps them all",
+  progress.print("%d of %d values do not fit: from %.6g to %.6g they are kept, others are clipped to that; .npy and TIFF keep them all",
     clipped, of, scale, 65535 * scale)
 end
 predict.finish(images, done, "%s: maps", opt.out)

@@ -206,6 +206,29 @@ def predicted(c):
 
 
 @case
+def predicted_floats(c):
+    "--format tiff writes the numbers of --format npy, which Pillow and the reader read"
+    if "tiff" in os.environ.get("SP_LEFT_OUT_FORMATS", ""):
+        return
+    fill(c, [npy(a) for a in HEIGHTS], "npy")
+    c.run("run train_map.lua --data d --size 8 --levels 1 --width 1 --batch 2 --steps 1 --threads 1 --quiet --device cpu --metrics none --out r", 0)
+    for k, (height, width) in enumerate([(300, 5), (1, 1), (37, 1000)]):
+        c.image(f"new/{k}.png", height, width)
+    for form in ("npy", "tiff"):
+        c.run(f"run predict_map.lua --weights r --device cpu --format {form} --out {form} new", says="maps of 3 images", lacks="clipped")
+    for k in range(3):
+        want = np.load(c.path(f"npy/maps/{k}.npy"))
+        with Image.open(c.path(f"tiff/maps/{k}.tif")) as image:
+            assert image.mode == "F" and (np.asarray(image) == want).all(), k
+        for part in ("train", "val"):
+            c.image(f"e/{part}/images/{k}.png", *want.shape)
+            c.write(f"e/{part}/depth/{k}.tif", c.read(f"tiff/maps/{k}.tif"))
+    v = np.concatenate([np.load(c.path(f"npy/maps/{k}.npy")).reshape(-1) for k in range(3)])
+    got = c.json("data e --target map --map-nodata none")["map"]
+    assert (np.float32(got["least"]), np.float32(got["most"]), got["pixels"]) == (v.min(), v.max(), v.size), got
+
+
+@case
 def on_a_sheet(c):
     "a contact sheet shows values in colours, and a grey pattern where there is none"
     fill(c, [png16(a) for a in KITTI], "png")

@@ -191,6 +191,8 @@ int im_to_jpeg(im_encoder *e, const uint8_t *rgb, int w, int h, int quality);
 int im_to_png(im_encoder *e, const uint8_t *rgb, int w, int h);
 int im_labels_to_png(im_encoder *e, const uint8_t *labels, int w, int h);
 int im_grey16_to_png(im_encoder *e, const uint16_t *px, int w, int h);
+/* Numbers as they are to a TIFF; px NULL: can this build? */
+int im_floats_to_tiff(im_encoder *e, const float *px, int w, int h);
 
 /* Writes e->out to a temporary name beside `path` and renames it, so that nobody sees half a file. */
 int im_save(im_encoder *e, const char *path);

@@ -22,22 +22,29 @@ static int has_ending(const char *path, const char *ending) {
 }
 
 int iw_is_npy(const char *path) { return has_ending(path, ".npy"); }
+int iw_is_tiff(const char *path) { return has_ending(path, ".tif") || has_ending(path, ".tiff"); }
 
 int iw_is_jpeg(const char *path) { return has_ending(path, ".jpg") || has_ending(path, ".jpeg"); }
 
-enum { PICTURES, LABELS, NUMBERS }; /* what a pattern is for */
+enum { PICTURES, LABELS, NUMBERS, VALUES }; /* what a pattern is for */
 
 /* A pattern has one star, in its last part, and an ending that says the format. */
 static int check_pattern(sp_ctx *ctx, const char *param, const char *pattern, int what) {
-  static const char *const endings[] = {".png, .jpg or .jpeg", ".png; labels would not survive JPEG", ".npy or .png"};
+  static const char *const endings[] = {".png, .jpg or .jpeg", ".png; labels would not survive JPEG", ".npy or .png",
+                                        ".npy, .png or .tif"};
   const char *star = strchr(pattern, '*');
   if (!*pattern) return SP_OK;
   if (!star || strchr(star + 1, '*') || strchr(star, '/'))
     return ctx->host->fail(ctx, SP_E_INVALID, "%s = \"%s\": a file name with one * for the sample's name is expected",
                            param, pattern);
   if (has_ending(pattern, ".png") || (what == PICTURES && iw_is_jpeg(pattern)) ||
-      (what == NUMBERS && iw_is_npy(pattern)))
+      (what >= NUMBERS && iw_is_npy(pattern)))
     return SP_OK;
+  if (what == VALUES && iw_is_tiff(pattern)) {
+    im_encoder e = {.tj = NULL};
+    int rc = im_floats_to_tiff(&e, NULL, 0, 0);
+    return rc ? ctx->host->fail(ctx, rc, "%s = \"%s\": %s", param, pattern, e.why) : SP_OK;
+  }
   return ctx->host->fail(ctx, SP_E_INVALID, "%s = \"%s\": the name must end in %s", param, pattern, endings[what]);
 }
 
@@ -126,7 +133,7 @@ static int image_writer_create(sp_ctx *ctx, const void *params, void **out) {
       (rc = check_pattern(ctx, "masks", p->masks, LABELS)) ||
       (rc = check_pattern(ctx, "overlays", p->overlays, PICTURES)) ||
       (rc = check_pattern(ctx, "probabilities", p->probabilities, NUMBERS)) ||
-      (rc = check_pattern(ctx, "values", p->values, NUMBERS)) || (rc = check_names(ctx, &p->names)))
+      (rc = check_pattern(ctx, "values", p->values, VALUES)) || (rc = check_names(ctx, &p->names)))
     return rc;
   const sp_parallel *par = ctx->host->get_extension(ctx, SP_EXT_PARALLEL);
   iw_self *self = calloc(1, sizeof *self);
@@ -376,7 +383,7 @@ static const sp_param image_writer_params[] = {
      .type = SP_PARAM_STRING,
      AT(values),
      .doc = "file of the enlarged logits themselves, of one channel, v * values_std + values_mean: .npy, float32 H x "
-            "W, or .png of 16 bits, in values_scale; empty: none"},
+            "W, .tif of float32, or .png of 16 bits, in values_scale; empty: none"},
     {.name = "values_std",
      .type = SP_PARAM_FLOAT,
      AT(values_std),

@@ -42,13 +42,13 @@ typedef struct iw_probabilities {
 
 /* A picture's numbers on their way to a file. */
 typedef struct iw_values {
-  int w, h, npy;
+  int w, h, npy, tiff;
   double mean, std, scale;
   float least, most;
   int64_t clipped; /* numbers that a PNG has not */
   npy_file file;
   char part[IW_PATH_BYTES]; /* its name until it is whole */
-  im_buf numbers;           /* uint16_t [h][w] */
+  im_buf numbers;           /* [h][w], of uint16_t, for TIFF of float */
 } iw_values;
 
 typedef struct iw_worker {
@@ -99,6 +99,7 @@ typedef struct iw_batch {
 
 int iw_is_jpeg(const char *path);
 int iw_is_npy(const char *path);
+int iw_is_tiff(const char *path);
 
 /* legend.c: draws the classes that have pixels, but for p->background, into rows of w pixels, or with rgb NULL only
  * counts the rows: squares look as the overlay does, its mean colour within an outline. This function can't fail. */
