@@ -63,7 +63,8 @@ local done = predict.each(g, images, function(answer)
   local ask, size = answer.request, answer.size
   if answer.error then return out:add { file = ask.path, error = answer.error } end
   out:add {
-    file = ask.path, second = ask.second, mask = ("masks/%s.png"):format(ask.name), height = size[1], width = size[2], pixels = answer.pixels,
+    file = ask.path, second = ask.second, mask = ("masks/%s.png"):format(ask.name), height = size[1],
+    width = size[2], pixels = answer.pixels,
   }
 end)
 out:close()

@@ -231,7 +231,9 @@ end
 local values, captions, settings = {}, {}, {}
 local two = data.images == 2
 if opt.separate_colours and not two then sp.usage("--separate-colours: goes with two images a sample, and %s has one", opt.rest[1]) end
-if opt.separate_colours and not chain_file then sp.usage "--separate-colours: goes with --augment FILE.lua, a chain that changes colours" end
+if opt.separate_colours and not chain_file then
+  sp.usage "--separate-colours: goes with --augment FILE.lua, a chain that changes colours"
+end
 if two then
   names = {}
   for i = 1, rows do names[i] = { data:item("files", i - 1):match "[^/]*$" } end

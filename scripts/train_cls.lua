@@ -191,10 +191,10 @@ end
 -- Each gives the scores and fills in what settings.json says of the model.
 local function small(g, image, model, steps_of, how)
   local x, cpu = augmented(g, image, steps_of, how)
-  local features = twos.encode(g, twos.floats(x, function(one) return numbers.normalize(g, one, model, { mean = 0.5, std = 0.25 }, cpu) end), model,
-    function(one)
-      return g.encoder { one, model = "unet", width = opt.width, levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder) }
-    end)
+  local floats = twos.floats(x, function(one) return numbers.normalize(g, one, model, { mean = 0.5, std = 0.25 }, cpu) end)
+  local features = twos.encode(g, floats, model, function(one)
+    return g.encoder { one, model = "unet", width = opt.width, levels = opt.levels, convs = 2, weights = first_weights(opt, opt.encoder) }
+  end)
   if opt.dropout > 0 then features = g.dropout { features, p = opt.dropout, maps = true } end
   model.encoder = { model = "unet", width = opt.width, levels = opt.levels, convs = 2 }
   return g.classifier { features, model = "pool", classes = model.classes }.logits
@@ -221,7 +221,8 @@ local function train(g)
   local function source(split, other, target, more) -- in the other graph: of one sample a step, unless `more` says otherwise
     local scale = model.numbers or {}
     local t = predict.reading(model, {
-      path = opt.data, target = target or model.target or "class", mean = scale.mean, std = scale.std, split = split, batch = other and 1 or batch, samples = samples,
+      path = opt.data, target = target or model.target or "class", mean = scale.mean, std = scale.std, split = split,
+      batch = other and 1 or batch, samples = samples,
       default_val_fraction = data_defaults.val_fraction, val_path = opt.val, drop_last = split == "train", shuffle = split == "train",
     })
     for k, v in next, more or {} do t[k] = v end
@@ -268,7 +269,8 @@ local function train(g)
   local function shown(other, file)
     local one = source("val", other)
     return {
-      data = one, image = one.image, second = model.fusion and one.second, label = one.label, target = model.target, numbers = model.numbers,
+      data = one, image = one.image, second = model.fusion and one.second, label = one.label, target = model.target,
+      numbers = model.numbers,
       logits = predict.classify(other, twos.images(one, model), model, file),
     }
   end

@@ -17,7 +17,8 @@ local twos = require "spcore.twos"
 local words = require "spcore.words"
 
 local opt = sp.args({
-  data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/; left/ and right/), or train/ and val/ of such; .tar", value = "DIR|FILE" },
+  data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/; left/ and right/), or train/ and val/ of such; .tar",
+    value = "DIR|FILE" },
   val = { "", "folder with the images and maps for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   size = { -1, "pixels of a side", default = "64; with --backbone 256", min = 1, max = 4096 },
   batch = dense.options.batch,
@@ -49,7 +50,8 @@ local opt = sp.args({
       .. " none", default = "all of these", value = "LIST",
   },
   pictures = dense.options.pictures,
-  least = { 1e-3, "of silog, abs_rel and the like: a true value below does not count, a predicted one counts as this", min = 1e-6, max = 1e30 },
+  least = { 1e-3, "of silog, abs_rel and the like: a true value below does not count, a predicted one counts as this", min = 1e-6,
+    max = 1e30 },
 }, { doc = "Trains a network that gives each pixel a number, such as a depth.", without = { "by_hand" }, checkpoints = true })
 
 if opt.data == "" then sp.usage "--data DIR is missing: a folder with images/ and depth/" end
@@ -122,7 +124,8 @@ if augment_sheet.draw(opt, {
   chain = chain_file and chain.read(chain_file, chain.seen({ shape = { 1, 3 }, dtype = "uint8" }, size, size * 7 // 8)),
   open = function(other, more) return source("train", other, more) end,
   add = function(other, image, mask, one)
-    return chain.read(chain_file, chain.seen(one.image, size, size * 7 // 8)):add(other, image, mask, { always = true }, twos.chained(opt, one))
+    local own = chain.read(chain_file, chain.seen(one.image, size, size * 7 // 8))
+    return own:add(other, image, mask, { always = true }, twos.chained(opt, one))
   end,
 }) then return end
 local data, val = source "train", source "val"

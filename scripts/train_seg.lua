@@ -89,7 +89,8 @@ local idle = { -- with --reference, and why
   data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
   patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
   width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
-  classes = { 0, "has ten classes" }, fusion = { "auto", "has images of its own" }, separate_colours = { false, "has images of its own" }, cache = { "off", "computes the encoder in each step" },
+  classes = { 0, "has ten classes" }, fusion = { "auto", "has images of its own" },
+  separate_colours = { false, "has images of its own" }, cache = { "off", "computes the encoder in each step" },
 }
 for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
   if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
@@ -174,7 +175,8 @@ end
 local function behind_backbone(g, image, model, classes)
   model.backbone, model.head, model.classes = known, opt.model, classes
   return backbone.segment(g, image, model, {
-    encoder = { frozen = not opt.train_encoder, weights = first_weights(opt, opt.weights), cache = opt.cache }, head = {}, dropout = opt.dropout,
+    encoder = { frozen = not opt.train_encoder, weights = first_weights(opt, opt.weights), cache = opt.cache },
+    head = {}, dropout = opt.dropout,
   })
 end
 
@@ -195,7 +197,8 @@ local function train(g)
     chain = chain_file and chain.read(chain_file, chain.seen({ shape = { 1, 3 }, dtype = "uint8" }, size, size * 7 // 8)), masks = true,
     open = function(other, more) return source("train", other, more) end,
     add = function(other, image, mask, one)
-      return chain.read(chain_file, chain.seen(one.image, size, size * 7 // 8)):add(other, image, mask, { always = true }, twos.chained(opt, one))
+      local own = chain.read(chain_file, chain.seen(one.image, size, size * 7 // 8))
+      return own:add(other, image, mask, { always = true }, twos.chained(opt, one))
     end,
   }) then return end
   local data, val = source "train", source "val"
@@ -234,7 +237,8 @@ local function train(g)
     }
   end
   local run <close> = sp.run {
-    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names, settings = { model = model, augmentation = steps_of and steps_of:settings() },
+    graph = g, opt = opt, steps = steps, epochs = opt.epochs, classes = data.class_names,
+    settings = { model = model, augmentation = steps_of and steps_of:settings() },
     samples = shown,
   }
   for step, m in g:steps(run:rest()) do run:step(step, m) end

@@ -390,7 +390,13 @@ function graph:frozen() end
 function graph:trained() end
 ---@param fmt string
 function graph:notice(fmt, ...) end
----@param t { [integer]: spcore.node|spcore.ref, optimizer: spcore.node, lr?: (fun(step: integer): number), accumulate?: integer, optimizer_shards?: boolean }
+---@class spcore.training: { [integer]: spcore.node|spcore.ref }
+---@field optimizer spcore.node
+---@field lr? fun(step: integer): number
+---@field accumulate? integer
+---@field optimizer_shards? boolean
+
+---@param t spcore.training
 function graph:train(t) end
 ---@param what string|spcore.lane[]|fun(g: spcore.graph): spcore.lane[]
 ---@param name? string
@@ -442,9 +448,24 @@ function graph:answers(producer) end
 ---@field p90? number
 ---@field p99? number
 ---@field p999? number
+
+---@class spcore.request_stats
+---@field accepted integer
+---@field refused integer
+---@field done integer
+---@field failed integer
+---@field cancelled integer
+---@field late integer
+---@field open integer
+---@field steps integer
+---@field bytes integer
+---@field waited spcore.times
+---@field took spcore.times
+---@field histogram number[][]
+
 ---Counts of requests, times in seconds of those that are done, and the histogram { from, to, count } of `took`.
 ---@param options? { clear?: boolean } counted anew from here on
----@return { accepted: integer, refused: integer, done: integer, failed: integer, cancelled: integer, late: integer, open: integer, steps: integer, bytes: integer, waited: spcore.times, took: spcore.times, histogram: number[][] }
+---@return spcore.request_stats
 function graph:request_stats(options) end
 ---@return integer
 function graph:step() end

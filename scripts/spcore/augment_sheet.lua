@@ -78,8 +78,8 @@ function augment_sheet.draw(opt, how)
   }
   for _ in g:steps(COLUMNS) do end
   if not core.interrupted() then
-    progress.print("%s: %d sample%s, %d epochs; nothing is trained (leave --show-augment out)", opt.show_augment, rows, rows == 1 and "" or "s",
-      COLUMNS)
+    progress.print("%s: %d sample%s, %d epochs; nothing is trained (leave --show-augment out)", opt.show_augment, rows,
+      rows == 1 and "" or "s", COLUMNS)
   end
   return true
 end

@@ -28,7 +28,8 @@ backbone.options = {
     "off", "where what the frozen encoder makes of each image is kept, so that it computes it once",
     choices = { "device", "host", "off" },
   },
-  variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1", value = "NAME" },
+  variant = { "", "whose weights these are, such as timm_a1: numbers of the network and its images", default = "torchvision_v1",
+    value = "NAME" },
 }
 
 -- Where weights are, of names that torchvision and timm share.
@@ -87,7 +88,8 @@ function backbone.check(opt, t)
   if small then return end
   local variant, of_file = opt.variant ~= "" and opt.variant or nil, is_file(opt.backbone)
   if opt.backbone:find "%.onnx$" or opt.backbone:find "%.py:?[%w_]*$" then
-    args.usage("--backbone %s: is converted first, by spcore_convert.py %s -o NAME; then it is --backbone NAME.lua", opt.backbone, opt.backbone)
+    args.usage("--backbone %s: is converted first, by spcore_convert.py %s -o NAME; then it is --backbone NAME.lua", opt.backbone,
+      opt.backbone)
   end
   if of_file then check_file(opt, t)
   else models.get(opt.backbone, { variant = variant }) end -- refuses what is not known

@@ -74,7 +74,8 @@ function chain.read(path, seen)
         if type(params) ~= "table" then core.fail(("%s takes a table of parameters: %s { ... }"):format(name, name)) end
         for k, v in next, params do
           if type(v) == "function" then
-            core.fail(("%s: '%s' is a name that means no value here; a chain knows size, crop, middle and colours"):format(name, tostring(k)))
+            core.fail(("%s: '%s' is a name that means no value here; a chain knows size, crop, middle and colours"):format(name,
+              tostring(k)))
           end
         end
         local step = { stage = name, params = params, line = debug.getinfo(2, "l").currentline }
@@ -162,8 +163,8 @@ local function check_fill(self, step, image)
 end
 
 local of_colours <const> = { -- stages that leave each pixel where it is
-  autocontrast = true, blur = true, channel_drop = true, color_jitter = true, equalize = true, gamma = true, gaussian_noise = true, grey = true,
-  invert = true, jpeg_noise = true, posterize = true, sharpness = true, solarize = true,
+  autocontrast = true, blur = true, channel_drop = true, color_jitter = true, equalize = true, gamma = true, gaussian_noise = true,
+  grey = true, invert = true, jpeg_noise = true, posterize = true, sharpness = true, solarize = true,
 }
 local of_both <const> = { augment = true, rand_augment = true, trivial_augment = true }
 local moves <const> = {
@@ -177,8 +178,9 @@ local function check_stereo(self, step)
   local p = step.params
   local mirrors = step.stage == "flip" and p.horizontal ~= 0
   if not mirrors and not moves[step.stage] then return end
-  core.fail(("%s: %s of left and right images %s; %s. If they are no two views of one scene, call them first and second"):format(at(self, step),
-    step.stage, mirrors and "mirrors both, so that disparities become negative" or "moves pixels so that disparities are others",
+  core.fail(("%s: %s of left and right images %s; %s. If they are no two views of one scene, call them first and second"):format(
+    at(self, step), step.stage,
+    mirrors and "mirrors both, so that disparities become negative" or "moves pixels so that disparities are others",
     mirrors and "flip { horizontal = 0, vertical = 0.5 } mirrors top to bottom alone"
       or "leave it out; batch_crop, flip { horizontal = 0 } and colours keep them"))
 end

@@ -79,7 +79,8 @@ end
 
 -- PASCAL VOC's folders.
 local function is_voc(dir)
-  return is_dir(dir .. "/JPEGImages") and (is_dir(dir .. "/SegmentationClass") or is_dir(dir .. "/ImageSets") or is_dir(dir .. "/Annotations"))
+  return is_dir(dir .. "/JPEGImages")
+    and (is_dir(dir .. "/SegmentationClass") or is_dir(dir .. "/ImageSets") or is_dir(dir .. "/Annotations"))
 end
 
 local function is_classes(dir)
@@ -115,8 +116,8 @@ function data_target.has_maps(path)
   return false
 end
 
--- data_target(path) -> "mask", "class" (of a .csv file perhaps labels or numbers, as its reader then says), or nil: nothing that a reader knows by its name. In the reader's order; as it does, a folder
--- that would do for both is for masks.
+-- data_target(path) -> "mask", "class" (of a .csv file perhaps labels or numbers, as its reader then says), or nil: nothing that
+-- a reader knows by its name. In the reader's order; as it does, a folder that would do for both is for masks.
 local function find(path)
   if path == "shapes" or path == "random" then return "mask" end
   local has, parts = columns(the_one(path, is_csv)), { path, path .. "/train", path .. "/val" }
@@ -132,7 +133,8 @@ local function find(path)
   end
   local alone = sys.kind(path) == "file" and is_table(path)
   local shards = of_shards(path) or of_shards(parts[2]) or of_shards(parts[3])
-  if has.mask or has.masks or has.maskpath or has.maskfile or has.segmentation or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
+  local column = has.mask or has.masks or has.maskpath or has.maskfile or has.segmentation
+  if column or is_voc(path) or any(is_pairs) or npy "masks.npy" or shards == "mask" then return "mask" end
   return (has.label or alone or any(is_classes) or npy "labels.npy" or shards == "class") and "class" or nil
 end
 

@@ -80,7 +80,8 @@ local function useless(t)
   if t.counts then
     local there = which(t, t.counts, present)
     if t.classes > 1 or t.several then return end
-    return ("there is one class alone, %s, so nothing is told apart: add folders or labels of other classes"):format(name_of(t, there[1] or 1))
+    return ("there is one class alone, %s, so nothing is told apart: add folders or labels of other classes"):format(
+      name_of(t, there[1] or 1))
   end
   local there = which(t, t.pixels, present)
   if t.all == 0 or #there > 1 then return end

@@ -243,7 +243,9 @@ end
 function measure.depth_words(eval, least)
   local c = type(eval.depth_counts) == "table" and eval.depth_counts or { low_targets = 0, low_inputs = 0 }
   local parts = {}
-  if c.low_targets > 0 then parts[1] = ("%d pixels whose truth is below the least value, %.6g, do not count"):format(c.low_targets, least) end
+  if c.low_targets > 0 then
+    parts[1] = ("%d pixels whose truth is below the least value, %.6g, do not count"):format(c.low_targets, least)
+  end
   if c.low_inputs > 0 then parts[#parts + 1] = ("%d of %d predictions below %.6g count as %.6g"):format(c.low_inputs, c.n, least, least) end
   return parts[1] and "AbsRel, SILog and the like: " .. table.concat(parts, "; ")
 end

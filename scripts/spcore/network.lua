@@ -7,7 +7,8 @@
 --
 -- REF: { stage = NAME, port = PORT or nil where the stage has only one, item = N or nil for a whole list, shape = of what a source
 -- gives }. KIND: "mask" has a class for each pixel, also in one channel behind bce, "class" one for each image, "labels" several,
--- "numbers" is all else. An output is what the first input of a loss reads; stages are in an order that can be computed.
+-- "numbers" is all else.
+-- An output is what the first input of a loss reads; stages are in an order that can be computed.
 local core = require "spcore.core"
 local files = require "spcore.files"
 local json = require "spcore.json"

@@ -47,8 +47,8 @@ function numbers.check(opt)
   if opt.grey and opt.channels > 1 then args.usage("--grey: images have one channel then, and --channels says %d", opt.channels) end
   if opt.grey and on then args.usage "--grey: is for bytes; with --dtype it is --channels 1" end
   if (on or opt.channels == 1) and (opt.data == "shapes" or opt.data == "random") then
-    args.usage("%s: goes with files (--data DIR); the built-in set %s has RGB bytes", on and opt.dtype ~= "uint8" and "--dtype " .. opt.dtype
-      or "--channels " .. opt.channels, opt.data)
+    args.usage("%s: goes with files (--data DIR); the built-in set %s has RGB bytes",
+      on and opt.dtype ~= "uint8" and "--dtype " .. opt.dtype or "--channels " .. opt.channels, opt.data)
   end
 end
 
@@ -66,8 +66,8 @@ function numbers.found(data)
     return text
   end
   local images, of, kind = item(0):match "^(%d+) (%d+) (%S+)"
-  local t = { images = math.tointeger(images), of = math.tointeger(of), type = kind, least = math.huge, most = -math.huge, mean = {}, std = {},
-    channels = math.tointeger(data.numbers) - 1 }
+  local t = { images = math.tointeger(images), of = math.tointeger(of), type = kind, least = math.huge, most = -math.huge,
+    mean = {}, std = {}, channels = math.tointeger(data.numbers) - 1 }
   for c = 1, t.channels do
     local least, most, mean, std = item(c):match "^(%S+) (%S+) (%S+) (%S+)$"
     t.least, t.most = math.min(t.least, tonumber(least)), math.max(t.most, tonumber(most))
@@ -155,7 +155,8 @@ function numbers.plan(opt, model, open, known)
   progress.print("images: %d channel%s, numbers from %.6g to %.6g in %d of %d%s", channels, channels == 1 and "" or "s", t.least, t.most,
     t.images, t.of, ranged and "" or ("; %.9g becomes 0, %.9g 1 (--range %.9g,%.9g)"):format(lo, hi, lo, hi))
   if not ranged then read.range = ("%.9g,%.9g"):format(lo, hi) end
-  progress.print("each channel is taken less its mean, by its deviation (--mean %s --std %s)", numbers.shown(model.mean), numbers.shown(model.std))
+  progress.print("each channel is taken less its mean, by its deviation (--mean %s --std %s)", numbers.shown(model.mean),
+    numbers.shown(model.std))
 end
 
 -- "LO,HI" for images that are shown: that of the command line, or the one that a training would take; nil: of bytes. data: a reader

@@ -79,7 +79,8 @@ options.common = {
     more = "Of two images a sample in one folder: what the names of the first images have, and those of the second ones instead, such as "
       .. "__pre=_post_. Without it each image is a sample." },
   mask_values = { "", "which class a value of the masks is: 0=bg,255=fg; 0-127=bg; #ff0000=fg; 7=ignore; /1000",
-    default = "values are the numbers of classes, 255 is no label", value = "VALUE=CLASS,...", groups = "reading graph", sets = "reader.mask_values",
+    default = "values are the numbers of classes, 255 is no label", value = "VALUE=CLASS,...", groups = "reading graph",
+    sets = "reader.mask_values",
     more = "Which class each value of the masks is, such as _0=bg,255=fg_, with ranges (_0-127=bg_), colours (_#ff0000=fg_), and "
       .. "_ignore_ for no label; _/1000_ in front divides values from 1000 on, which are class * 1000 + k. "
       .. "Without classes.txt it names the classes, in this order." },

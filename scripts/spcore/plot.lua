@@ -126,14 +126,15 @@ function plot.lines(t)
   local y = c:y_axis { from = y0, to = y1, top = top, bottom = h - bottom, left = left, right = w - right, most = 5,
     ticks = t.powers and whole_numbers(y0, y1), words = t.powers and power_of_ten, gap = 6,
     line = function() return { class = "grid" } end, text = { class = "mark" } }
-  c:x_axis { ticks = t.to and step_ticks(x0, x1) or svg.ticks(x0, x1, 5), x = x, y = h - bottom, down = 16, right = w - 40, text = { class = "mark" } }
+  c:x_axis { ticks = t.to and step_ticks(x0, x1) or svg.ticks(x0, x1, 5), x = x, y = h - bottom, down = 16, right = w - 40,
+    text = { class = "mark" } }
   c:text((left + w - right) // 2, h - 4, t.x, mark)
   for i, s in ipairs(series) do put_series(c, s, x, y, ("var(--line%d)"):format((s.colour or i - 1) % 6), t.x) end
   return c:figure(w, h, "plot", t.title)
 end
 
--- plot.scatter{ title =, x =, y = names of the axes, points = { { x, y, words }, ... } }: both axes have one range, and a line says where both
--- are equal.
+-- plot.scatter{ title =, x =, y = names of the axes, points = { { x, y, words }, ... } }: both axes have one range, and a line
+-- says where both are equal.
 function plot.scatter(t)
   local w, h, c = t.width or 360, t.height or 300, svg.canvas()
   local lo, hi = math.huge, -math.huge
@@ -144,7 +145,8 @@ function plot.scatter(t)
   local y = c:y_axis { from = lo, to = hi, top = top, bottom = h - bottom, left = left, right = w - right, most = 5, gap = 6,
     line = function() return { class = "grid" } end, text = { class = "mark" } }
   c:x_axis { ticks = svg.ticks(lo, hi, 5), x = x, y = h - bottom, down = 16, right = w - 40, text = { class = "mark" } }
-  c:path(svg.path("M", x(lo), y(lo)) .. svg.path("L", x(hi), y(hi)), { class = "line", stroke = "var(--dim)", ["stroke-dasharray"] = "4 3" })
+  c:path(svg.path("M", x(lo), y(lo)) .. svg.path("L", x(hi), y(hi)),
+    { class = "line", stroke = "var(--dim)", ["stroke-dasharray"] = "4 3" })
   for _, p in ipairs(t.points) do c:circle(x(p[1]), y(p[2]), 2.5, { fill = "var(--line0)" }, p[3]) end
   c:text((left + w - right) // 2, h - 4, t.x, { class = "mark", ["text-anchor"] = "middle" })
   return c:figure(w, h, "plot", t.title)

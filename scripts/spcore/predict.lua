@@ -63,12 +63,15 @@ function predict.run(opt)
   local model = type(settings.model) == "table" and settings.model or {}
   local encoder = type(model.encoder) == "table" and model.encoder or {}
   encoder.levels, encoder.depth = encoder.levels or encoder.depth, nil -- as runs before 0.16 of the ABI called it
-  if type(settings.options) == "table" and settings.options.orient == false then opt.orient = false end -- images are read as those of its training
+  -- images are read as those of its training
+  if type(settings.options) == "table" and settings.options.orient == false then opt.orient = false end
   local plugins = type(settings.options) == "table" and settings.options.plugin
   if type(plugins) == "table" and #(opt.plugin or {}) == 0 then
     for _, path in ipairs(plugins) do
       local ok, words = core.load_plugin(path)
-      if not ok then args.usage("%s was made with --plugin %s: %s; give it from where it is now, --plugin FILE", opt.weights, path, words) end
+      if not ok then
+        args.usage("%s was made with --plugin %s: %s; give it from where it is now, --plugin FILE", opt.weights, path, words)
+      end
     end
   end
   return model, file_of(opt, type(settings.script) == "string" and settings.script or "SCRIPT")
@@ -95,8 +98,8 @@ function predict.args(script, spec, doc)
   spec.orient = { true, "images are turned upright as EXIF says; --no-orient: as they are stored",
     default = "as the run was trained", sets = "image_requests.orient" }
   spec.batch = { 8, "images a step", min = 1, max = 1024 }
-  spec.output = { "", "of a run of another script, with several outputs: which one, such as head.logits", default = "the only one that fits",
-    value = "STAGE.PORT" }
+  spec.output = { "", "of a run of another script, with several outputs: which one, such as head.logits",
+    default = "the only one that fits", value = "STAGE.PORT" }
   local opt = args.parse(spec, {
     rest = "IMAGE|FOLDER|@LIST...", doc = doc,
     without = { "by_hand", "run", "training", "reading", "seed", "auto_budget", "auto_again" },

@@ -48,7 +48,9 @@ local function choose(run, net, kind, wanted, script)
       args.usage("%s/network.json does not say what its outputs are, as runs of an older version; run its script again", run)
     end
     if name_of(out) == wanted or wanted == out.from.stage then
-      if not fits(out, kind) then args.usage("--output %s: %s has %s; %s", wanted, run, list(net.outputs), rebuilt.other(kind, out, run)) end
+      if not fits(out, kind) then
+        args.usage("--output %s: %s has %s; %s", wanted, run, list(net.outputs), rebuilt.other(kind, out, run))
+      end
       return out
     end
     if fits(out, kind) then fit[#fit + 1] = out end

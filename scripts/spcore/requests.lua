@@ -30,7 +30,9 @@ local function checked(t)
   if t.path == nil then return t end
   if type(t.path) ~= "string" then core.fail(("a request's path is a string, got a %s"):format(type(t.path))) end
   if #t > 0 then core.fail "a request has a path or bytes, not both" end
-  if t.second ~= nil and type(t.second) ~= "string" then core.fail(("a request's second path is a string, got a %s"):format(type(t.second))) end
+  if t.second ~= nil and type(t.second) ~= "string" then
+    core.fail(("a request's second path is a string, got a %s"):format(type(t.second)))
+  end
   local path = t.second and t.path .. "\0" .. t.second or t.path
   if t.window then return { t.window.packed .. path, form = 2, name = t.name, deadline = t.deadline } end
   return { path, form = 1, name = t.name, deadline = t.deadline }

@@ -76,7 +76,8 @@ function settings.of(g, opt, more)
   local lanes, delay = g:lanes(), 0 -- the longest
   for _, lane in ipairs(lanes) do delay = math.max(delay, lane.delay) end
   local t = {
-    spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, folder = sys.realpath ".", date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
+    spcore = env.version, abi = env.abi, lua = _VERSION, script = env.script, folder = sys.realpath ".",
+    date = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     device = o.device, precision = effect.precision, capture = effect.capture, threads = env.threads, seed = o.seed,
     run_ahead = o.run_ahead, shards = o.shards, ranks = ranks.n,
     parts = o.parts, prefetch = o.prefetch, init = o.init, checksums = o.checksums,

@@ -24,7 +24,8 @@ samples.__index = samples
 -- that goes on }. wire(g, weights) puts the network into g, all of its weights from that file, behind a source of one sample a
 -- step, and says what is shown: { data = source, image =, second = or nil, logits =, and mask = or label = the truth; of several labels and
 -- of numbers also target = "labels" or "numbers", and numbers = { names =, mean =, std = }, by which numbers are in their units; of maps
--- map = the truth and values = what is predicted, lo =, hi = the numbers of both that are the ends of the colours, scale =, offset = to their units }.
+-- map = the truth and values = what is predicted, lo =, hi = the numbers of both that are the ends of the colours, scale =,
+-- offset = to their units }.
 function samples.new(t)
   local self = setmetatable({
     dir = t.dir .. "/samples", graph = t.graph, wire = t.wire, count = math.min(t.count, samples.most), classes = t.classes,

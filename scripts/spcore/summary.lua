@@ -74,8 +74,9 @@ function summary.print(s, first, best_weights)
   progress.print("%s", table.concat(parts, ", "))
   if s.best then
     local is_last = s.best.step + 1 == s.steps
-    progress.print("best %s %.4f at step %d%s", measure.name(s.best.metric) or s.best.metric, s.best.value, s.best.step + 1, not is_last and best_weights
-      and (": its weights are in %s/best.safetensors, which predict takes with --best"):format(best_weights) or "")
+    progress.print("best %s %.4f at step %d%s", measure.name(s.best.metric) or s.best.metric, s.best.value, s.best.step + 1,
+      not is_last and best_weights
+        and (": its weights are in %s/best.safetensors, which predict takes with --best"):format(best_weights) or "")
   end
   local told = s.evaluation and measure.words(s.evaluation)
   if told and told:find "," then progress.print("validation: %s", told) end

@@ -52,7 +52,8 @@ function survey.headers(data, seen)
   for i = 0, most - 1 do
     local w, h, kind = data:item("sizes", i * of // most):match "^(%d+) (%d+) (.+)$"
     local key = w and math.tointeger(w) << 32 | math.tointeger(h)
-    if key then sizes[key], seen.types[kind] = (sizes[key] or 0) + 1, (seen.types[kind] or 0) + 1 else seen.unreadable = seen.unreadable + 1 end
+    if key then sizes[key], seen.types[kind] = (sizes[key] or 0) + 1, (seen.types[kind] or 0) + 1
+    else seen.unreadable = seen.unreadable + 1 end
   end
   seen.of = seen.of + of
   return seen
@@ -103,7 +104,8 @@ end
 function survey.type_lines(types, opt)
   local out, list, all = {}, {}, 0
   for i, t in ipairs(types) do
-    list[i] = ("%s, %d channel%s%s (%d)"):format(t.type, t.channels, t.channels == 1 and "" or "s", t.alpha and " with alpha" or "", t.images)
+    list[i] = ("%s, %d channel%s%s (%d)"):format(t.type, t.channels, t.channels == 1 and "" or "s",
+      t.alpha and " with alpha" or "", t.images)
     all = all + t.images
   end
   if #list > 0 then out[1] = "images hold " .. table.concat(list, "; ") end
@@ -113,10 +115,11 @@ function survey.type_lines(types, opt)
     if t.type ~= "uint8" then
       local dtype = t.type == "uint16" and "uint16" or "float32"
       out[#out + 1] = ("%d of %d images are %s%s, and bytes are read: %s (--dtype %s)"):format(t.images, all, t.type,
-        many and (" of %d channels"):format(shown) or "", dtype == "uint16" and "the high 8 bits; all are kept by" or "they are kept by", dtype)
+        many and (" of %d channels"):format(shown) or "",
+        dtype == "uint16" and "the high 8 bits; all are kept by" or "they are kept by", dtype)
     elseif many then
-      out[#out + 1] = ("%d of %d images have %d channels, of which RGB has three at most; all are kept by (--channels %d)"):format(t.images, all,
-        t.channels, t.channels)
+      out[#out + 1] = ("%d of %d images have %d channels, of which RGB has three at most; all are kept by (--channels %d)"):format(
+        t.images, all, t.channels, t.channels)
     end
   end
   if #types > 1 and opt.dtype ~= "uint8" then

@@ -112,9 +112,9 @@ end
 -- Ends where settings.json does not say what the outputs are.
 function targets.check(model, path)
   local n = model.numbers
-  local good = model.target == nil or model.target == "labels" or (model.target == "numbers" or model.target == "map") and type(n) == "table"
-    and type(n.mean) == "table" and type(n.std) == "table" and type(n.names) == "table" and #n.mean == (model.classes or 1)
-    and #n.std == (model.classes or 1) and #n.names == (model.classes or 1)
+  local good = model.target == nil or model.target == "labels" or (model.target == "numbers" or model.target == "map")
+    and type(n) == "table" and type(n.mean) == "table" and type(n.std) == "table" and type(n.names) == "table"
+    and #n.mean == (model.classes or 1) and #n.std == (model.classes or 1) and #n.names == (model.classes or 1)
   if not good then core.fail(("%s/settings.json: what it says of the target cannot be used"):format(path)) end
 end
 

@@ -61,7 +61,8 @@ function timeline.read(path, rank)
   local doc, head = load(path)
   local ranks = math.type(head.ranks) == "integer" and head.ranks or 1
   local of_rank = ranks > 1 and (", rank %d"):format(rank or 0) or ""
-  local trace = { path = path .. of_rank, file = path, rank = rank or 0, of_rank = of_rank, ranks = ranks, strategy = tostring(head.strategy), device = tostring(head.device),
+  local trace = { path = path .. of_rank, file = path, rank = rank or 0, of_rank = of_rank, ranks = ranks,
+    strategy = tostring(head.strategy), device = tostring(head.device),
     capture = tostring(head.capture), hidden = head.no_single_calls, lanes = {}, slices = {}, arrows = {}, pauses = {},
     first = math.huge, last = -math.huge }
   local tracks, lane_of, used, starts, loop = {}, {}, {}, {}, head.loop

@@ -12,7 +12,9 @@ local opt = sp.args({
 
 local function make(trace)
   local own = {}
-  for _, key in ipairs { "device", "precision", "capture", "strategy", "depth", "threads", "workers", "prefetch" } do own[key] = opt[key] end
+  for _, key in ipairs { "device", "precision", "capture", "strategy", "depth", "threads", "workers", "prefetch" } do
+    own[key] = opt[key]
+  end
   own.trace, own.trace_steps = trace, trace and 1000000
   local g = sp.graph(own)
   local data = g.reader { path = "shapes", batch = 8, size = opt.size, samples = 512 }

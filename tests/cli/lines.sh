@@ -8,7 +8,7 @@ long() {
   shift 2
   for ending; do set -- "$@" "--include=*.$ending"; shift; done
   LC_ALL=C.UTF-8 grep -rnE "$@" ".{$((columns + 1))}" "$where" | cut -d : -f 1,2 |
-    sed "s/\$/: more than $columns columns; clang-format or a line break makes it shorter/"
+    sed "s/\$/: more than $columns columns/"
 }
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/spcore-lines.XXXXXX") || exit 99
@@ -22,6 +22,7 @@ esac
 cd "${top_srcdir:?}" || exit 99
 for folder in include core plugins scripts tests; do
   long 120 "$folder" c h cpp cu cuh
+  long 150 "$folder" lua
 done >"$dir/found"
 [ -s "$dir/found" ] || exit 0
 cat "$dir/found"

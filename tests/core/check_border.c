@@ -212,8 +212,8 @@ START_TEST(failures_on_both_sides) {
       setting s = {.device = "mock", .lanes = lanes, .depth = 1, .middle = true, .capture = SP_CAPTURE_OFF};
       *(side ? &s.fail_cpu : &s.fail_main) = 10;
       outcome o = run(s);
-      ck_assert_msg(o.err.status && strstr(o.err.msg, side ? "'middle'" : "'enc'") && strstr(o.err.msg, "step 10"), "%s",
-                    o.err.msg);
+      ck_assert_msg(o.err.status && strstr(o.err.msg, side ? "'middle'" : "'enc'") && strstr(o.err.msg, "step 10"),
+                    "%s", o.err.msg);
       ck_assert_uint_le(o.steps, 9);
     }
 }

@@ -13,7 +13,8 @@ local opt = sp.args({
 }, {})
 local g <close> = sp.graph(opt)
 local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 37, target = "class" }
-local layers = { { "flatten" }, { "linear", opt.fit and 256 or 300 }, { "relu" }, { "linear", opt.fit and 192 or 200 }, { "relu" }, { "linear", 3 } }
+local layers = { { "flatten" }, { "linear", opt.fit and 256 or 300 }, { "relu" }, { "linear", opt.fit and 192 or 200 },
+  { "relu" }, { "linear", 3 } }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = layers }
 local params = { lr = 0.02, clip_norm = opt.clip, nonfinite = opt.nonfinite }
 if opt.adamw then params.ema = 0.8 else params.momentum = opt.momentum end

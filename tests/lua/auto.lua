@@ -258,7 +258,8 @@ end
 
 do -- the bench prints every strategy and how far auto is from the best; which one that is, is for a quiet machine to say
   local bench = assert(os.getenv "top_srcdir") .. "/tests/bench/auto.lua"
-  local code, out, err = t.spcore(dir.path, ("run '%s' --device cpu --threads 2 --mixes sleep,gemm,infer --seconds 0.02 --turns 1 "):format(bench)
+  local code, out, err = t.spcore(dir.path,
+    ("run '%s' --device cpu --threads 2 --mixes sleep,gemm,infer --seconds 0.02 --turns 1 "):format(bench)
     .. "--auto-budget 0.3 --size 16 --batches 2", "SPCORE_CACHE=bench")
   t.eq(code, 0, err)
   t.match(out, "^sleep\nstrategy auto on cpu: steps a second\n")

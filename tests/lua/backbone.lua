@@ -73,8 +73,8 @@ do -- images of other channels: the first filters are added up, or repeated, and
       require("spcore.sys").mkdir(class)
       t.write(("%s/%d.npy"):format(class, i), npy(channels, i))
     end
-    local _, err = run("train_cls.lua --backbone resnet18 --probe --augment none --dtype float32 --batch 2 --steps 1 --size 32 --device cpu "
-      .. weights .. "--data " .. folder .. " --out n" .. folder)
+    local _, err = run("train_cls.lua --backbone resnet18 --probe --augment none --dtype float32 --batch 2 --steps 1 "
+      .. "--size 32 --device cpu " .. weights .. "--data " .. folder .. " --out n" .. folder)
     t.match(err, channels == 1 and "images have 1 channel, and the filters .* three: their sum is taken"
       or "images have 5 channels, and the filters .* three: they are repeated")
     local new = floats(t.tensors(("%s/n%s/weights.safetensors"):format(at, folder))["encoder.conv1.weight"])
@@ -148,8 +148,8 @@ end
 
 -- ---- a network of a file: a run that goes on and predicts without it ----
 t.write(at .. "/net.lua", [[return {
-  { "conv", 8, kernel = 3, stride = 4, pad = 1, name = "a" }, { "relu" }, { "conv", 8, kernel = 3, stride = 2, pad = 1, name = "b", from = "1" },
-  { "mean" }, { "flatten" }, { "linear", 3, name = "fc" },
+  { "conv", 8, kernel = 3, stride = 4, pad = 1, name = "a" }, { "relu" },
+  { "conv", 8, kernel = 3, stride = 2, pad = 1, name = "b", from = "1" }, { "mean" }, { "flatten" }, { "linear", 3, name = "fc" },
 }
 ]])
 local code = t.interrupted(at, "run train_seg.lua --backbone net.lua --train-encoder --model fcn --batch 2 --samples 8 --steps 100000 "

@@ -96,7 +96,8 @@ t.match(t.read(path "t.csv"), "\n16,broken,,,,,,2,fake.lua:10: no room for 16\n"
 -- nothing that would be better in another turn: one line, after one run of each
 t.write(path "mine.csv", "mine")
 for line, message in pairs {
-  ["fake.lua --steps 11 --csv mine.csv --svg new.svg"] = "bench: 11 steps are too few: at least 12 are wanted, of which the first 3 are left",
+  ["fake.lua --steps 11 --csv mine.csv --svg new.svg"] =
+    "bench: 11 steps are too few: at least 12 are wanted, of which the first 3 are left",
   ["fake.lua --steps 43 --skip 35"] = "bench: 43 steps are too few: at least 44 are wanted, of which the first 35 are left out\n",
   ["fake.lua --nonsense 3"] = "bench: fake.lua: unknown option '%-%-nonsense'", ["nothing.lua"] = "bench: script 'nothing.lua' not found",
 } do
@@ -143,8 +144,8 @@ local function pid_of_child()
 end
 local function interrupt(signal)
   for _, name in ipairs { "pid", "grandchild", "log" } do os.remove(path(name)) end
-  os.execute(("cd '%s' && { env --default-signal=INT,TERM TMPDIR=. '%s' bench fake.lua --batch 8 --hang >sig.out 2>sig.err; echo $? >code.new; mv code.new code; } & "
-    .. "echo $! >%s/shell"):format(dir.path, t.program, dir.path))
+  os.execute(("cd '%s' && { env --default-signal=INT,TERM TMPDIR=. '%s' bench fake.lua --batch 8 --hang >sig.out 2>sig.err; "
+    .. "echo $? >code.new; mv code.new code; } & echo $! >%s/shell"):format(dir.path, t.program, dir.path))
   local child = pid_of_child()
   local parent = tonumber(t.read(("/proc/%d/stat"):format(child)):match "^%d+ %b() %a (%d+)")
   os.execute(("kill -%s %d"):format(signal, parent))

@@ -75,7 +75,8 @@ wanted[#wanted + 1] = "classifier.2.bias 5"
 table.sort(wanted)
 t.eq(table.concat(names(at .. "/c/model.safetensors"), "\n"), table.concat(wanted, "\n"))
 text = t.read(at .. "/c/model.py")
-t.ok(text:find("softmax", 1, true) and not text:find("${", 1, true) and text:find("nn.Linear(10, 5)", 1, true) and not text:find "def middle")
+t.ok(text:find("softmax", 1, true) and not text:find("${", 1, true))
+t.ok(text:find("nn.Linear(10, 5)", 1, true) and not text:find "def middle")
 run "run train_cls.lua --width 5 --levels 1 --size 16 --steps 2 --out cropped --quiet --device cpu"
 run "export cropped --torch cropped_torch"
 t.ok(t.read(at .. "/cropped_torch/model.py"):find("middle(x, 14, 14)", 1, true))
@@ -95,9 +96,11 @@ t.ok(listed.conv and listed.gelu)
 for word in pairs(ops) do t.ok(listed[word], ("scripts/spcore/export/ops.lua: '%s' is not in ops.list"):format(word)) end
 
 -- ---- ONNX ----
-t.match(run "export seg --onnx new/seg.onnx", "^new/seg.onnx: %d+ nodes, opset 17, %d+ kB, takes float32 N x 3 x H x W, H and W multiples of 4\n$")
+t.match(run "export seg --onnx new/seg.onnx",
+  "^new/seg.onnx: %d+ nodes, opset 17, %d+ kB, takes float32 N x 3 x H x W, H and W multiples of 4\n$")
 local proto = t.read(at .. "/new/seg.onnx")
-t.ok(proto:sub(1, 10) == "\x08\x08\x12\x06spcore" and proto:find('["ground","disc","square"', 1, true) and proto:find("encoder.levels.0.0.weight", 1, true))
+t.eq(proto:sub(1, 10), "\x08\x08\x12\x06spcore")
+t.ok(proto:find('["ground","disc","square"', 1, true) and proto:find("encoder.levels.0.0.weight", 1, true))
 t.match(run "export seg --onnx bytes.onnx --with-preprocessing", "takes uint8 N x H x W x 3, H and W multiples of 4\n$")
 
 -- A run of before network.json, which settings.json describes.
@@ -116,7 +119,8 @@ local function prefix(stage) return stage .. "." end
 local function walked(layers, shape) return walk.of(network_of(layers, shape), prefix) end
 t.raises("stage 'net', layer 'a': 'attention' has no form in PyTorch or ONNX here", walked, { { type = "attention", name = "a" } })
 t.eq(walked({ { type = "max_pool" }, { type = "conv_transpose", out = 2 }, { type = "add", from = { "1", "1" } } }).multiple, 1)
-t.eq(walked({ { type = "conv", out = 3, kernel = 1 }, { type = "max_pool" }, { type = "conv_transpose", out = 3 }, { type = "add", from = { "2", "0" } } }).multiple, 2)
+t.eq(walked({ { type = "conv", out = 3, kernel = 1 }, { type = "max_pool" }, { type = "conv_transpose", out = 3 },
+  { type = "add", from = { "2", "0" } } }).multiple, 2)
 t.eq(walked({ { type = "flatten" }, { type = "linear", out = 2 } }).multiple, nil)
 t.eq(walked({ { type = "mean" }, { type = "flatten" }, { type = "linear", out = 2 } }).multiple, 1)
 
@@ -131,14 +135,18 @@ end
 assert(sys.mkdir(at .. "/downloaded"))
 t.write(at .. "/downloaded/model.safetensors", "as it came")
 for line, words in pairs {
-  ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR or %-%-onnx FILE is wanted", ["export seg cls --torch d"] = "one run at a time",
+  ["export"] = "a run folder is wanted", ["export seg"] = "%-%-torch DIR or %-%-onnx FILE is wanted",
+  ["export seg cls --torch d"] = "one run at a time",
   ["export seg --torhc d"] = "did you mean '%-%-torch'%?", ["export seg --torch"] = "%-%-torch needs a value",
   ["export seg --torch c"] = "c/model.py is there already; name another folder",
-  ["export nowhere --torch d"] = "nowhere/settings.json: No such file or directory, and no network is called so %(there are efficientnet_b0",
+  ["export nowhere --torch d"] =
+    "nowhere/settings.json: No such file or directory, and no network is called so %(there are efficientnet_b0",
   ["export a/nowhere --torch d"] = "a/nowhere/settings.json: No such file",
-  ["export seg --onnx old.onnx"] = "old.onnx is there already; name another file", ["export seg --torch d --with-preprocessing"] = "goes with %-%-onnx",
+  ["export seg --onnx old.onnx"] = "old.onnx is there already; name another file",
+  ["export seg --torch d --with-preprocessing"] = "goes with %-%-onnx",
   ["export seg --torch d --size 32"] = "%-%-size: is for a network by name", ["export resnet18 --torch d"] = "%-%-weights FILE is wanted",
-  ["export resnet18 --torch d --weights none"] = "%-%-weights none: there is no such file", ["export resnet18 --torch d --best"] = "is for a run",
+  ["export resnet18 --torch d --weights none"] = "%-%-weights none: there is no such file",
+  ["export resnet18 --torch d --best"] = "is for a run",
   ["export reference --torch d"] = "reference has no weights.safetensors: its run has ended, and was one that keeps none",
   ["export seg --torch downloaded"] = "downloaded/model.safetensors is there already; name another folder",
 } do

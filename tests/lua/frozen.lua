@@ -124,7 +124,8 @@ do -- the precision of one stage
   local layers = { { "linear", 3 } }
   local net = g.layers { data.x, layers = layers, precision = "fp32" }
   t.eq(net.precision, "fp32")
-  t.raises("stage 'half'.*precision: device 'cpu' computes in fp32 only", g.layers, { data.x, layers = layers, name = "half", precision = "bf16" })
+  t.raises("stage 'half'.*precision: device 'cpu' computes in fp32 only", g.layers,
+    { data.x, layers = layers, name = "half", precision = "bf16" })
   t.raises("precision 'fp16': choose one of fp32, tf32, bf16", g.layers, { data.x, layers = layers, precision = "fp16" })
 end
 

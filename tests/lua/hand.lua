@@ -333,7 +333,8 @@ do
   a:copy(x, y)
   local ok, why = pcall(function() b:run(h.stage.sleep(), x) end)
   t.ok(not ok)
-  t.eq((why:gsub("[^ (]*tests/lua/", "tests/lua/")), ("tests/lua/hand.lua:%d: race on 'x': stage 'sleep' reads it on stream 'b' (tests/lua/hand.lua:%d), the copy "
+  t.eq((why:gsub("[^ (]*tests/lua/", "tests/lua/")),
+    ("tests/lua/hand.lua:%d: race on 'x': stage 'sleep' reads it on stream 'b' (tests/lua/hand.lua:%d), the copy "
     .. "writes it on stream 'a' (tests/lua/hand.lua:%d), and nothing orders the two: stream 'b' must wait for an event "
     .. "recorded on 'a' behind tests/lua/hand.lua:%d"):format(first + 1, first + 1, first, first))
 end

@@ -8,7 +8,9 @@ for _, how in ipairs { "--device cpu", "--device mock", "--device mock --capture
   local code, out, err = t.spcore(dir.path, "run infer_pool.lua --threads 1 --size 16 --requests 100 --turns 1 --lanes 1,3,2 " .. how)
   t.eq(code, 0, err)
   local rows = {}
-  for n in out:gmatch "\n +(%d+) lanes +%d+ clients +%d+ requests/s %(%d+ .. %d+%), +[%d.]+ times the first, p50 [%d.]+, p99 [%d.]+" do rows[#rows + 1] = n end
+  for n in out:gmatch "\n +(%d+) lanes +%d+ clients +%d+ requests/s %(%d+ .. %d+%), +[%d.]+ times the first, p50 [%d.]+, p99 [%d.]+" do
+    rows[#rows + 1] = n
+  end
   t.eq(table.concat(rows, " "), "1 3 2", out)
 end
 for _, bad in ipairs { "x", "0", "65", "1,,2", "1.5" } do

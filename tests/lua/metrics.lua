@@ -158,7 +158,8 @@ local opt = sp.args({}, { checkpoints = true })
 local g <close> = sp.graph(opt)
 local mul = g.toy_mul { g.toy_source { batch = 8 }.x }
 g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {} }
-local run <close> = sp.run { graph = g, opt = opt, steps = 2, classes = { "a", "b" }, settings = { model = { class_names = { "a", "b" } } } }
+local run <close> = sp.run { graph = g, opt = opt, steps = 2, classes = { "a", "b" },
+  settings = { model = { class_names = { "a", "b" } } } }
 local evals = { %s }
 for step = 0, 1 do run:step(step, { step = step, time = sp.now() + step, n = 8, loss = 2.5 - step, eval = evals[step + 1] }) end
 run:finish(run:verdict(evals[2]))
@@ -188,7 +189,8 @@ t.eq(sum.evaluation.scores, nil)
 t.eq(sum.best.metric, "map")
 t.match(html, "a class is predicted from a probability of 1/2 on.-<th>F1</th>.->precision</th>.->recall</th>.->AUROC</th>"
   .. ".-<td>a</td>.->0.889<.->0.800<.->1.000<.->0.875<.-<td>b</td>.->%-<")
-t.match(html, "<h2>Reliability</h2>.-0.1250 apart on average.-0.00 to 0.50</td>.->0.250<.->0.250<.->4<.-0.50 to 1.00</td>.->1.000<.->0.750<")
+t.match(html, "<h2>Reliability</h2>.-0.1250 apart on average.-0.00 to 0.50</td>.->0.250<.->0.250<.->4<.-0.50 to 1.00</td>"
+  .. ".->1.000<.->0.750<")
 t.match(html, "<b>mAP</b>")
 t.ok(not html:find "Probabilities are too") -- of 8 predictions
 t.ok(not html:find "<b>precision</b>" and not html:find "[<>]nan")
@@ -198,10 +200,12 @@ t.match(html, "Probabilities are too high: 90 %% on average, where 60 %% of the 
 out, lines, sum, html = run_of("cls", ("{ n = 8, top1 = 5, topk = 7, counted = 8, counts = { { 3, 1 }, { 2, 2 } }, %s },"
   .. "{ n = 8, top1 = 6, topk = 7, counted = 8, counts = { { 3, 1 }, { 1, 3 } }, scores = { { { 3, 1 }, { 1, 3 } }, "
   .. "{ { 4, 0 }, { 4, 0 } } }, %s }"):format(bins, bins), "--best-by ece")
-t.match(out, "best ECE 0.1250 at step 1:[^\n]*\nvalidation: accuracy 0.7500, F1 0.7500, precision 0.7500, recall 0.7500, AUROC 0.6250, mAP ")
+t.match(out, "best ECE 0.1250 at step 1:[^\n]*\nvalidation: accuracy 0.7500, F1 0.7500, precision 0.7500, recall 0.7500, "
+  .. "AUROC 0.6250, mAP ")
 t.eq(lines[2].eval.class_scores[1].f1, nil) -- the matrix has it, of the best class
 t.match(html, "<th>F1</th>.->AUROC</th>.->average precision</th>.-<td>[ab]</td>.->0.750<")
-out, lines, sum, html = run_of("seg", "nil, { n = 2, counts = { { 30, 10 }, { 20, 40 } }, boundaries = { { 4, 2, 2, 2 }, { 0, 0, 0, 0 } } }")
+out, lines, sum, html = run_of("seg",
+  "nil, { n = 2, counts = { { 30, 10 }, { 20, 40 } }, boundaries = { { 4, 2, 2, 2 }, { 0, 0, 0, 0 } } }")
 t.match(out, "validation: mean IoU 0.5357, Dice 0.6970, boundary F1 0.6667\nIoU of each class")
 t.match(html, ">Dice</th>.->boundary F1</th>.-<td>a</td>.->0.500<.->0.667<.->0.667<.-<td>b</td>.->0.571<")
 local function measured(k)
@@ -215,7 +219,7 @@ t.match(out, "validation: MAE 2.0000, RMSE 2.8284, bias %-1.0000, R2 %-7.0000\nn
 t.eq(lines[1].eval.mae, 3.0)
 t.eq(lines[2].eval.deviations, nil)
 t.eq(lines[2].eval.columns[1].rmse, 8 ^ 0.5)
-t.match(html, "<h2>Numbers</h2>.-<td>a</td><td class=\"n\">2</td><td class=\"n\">2.828</td><td class=\"n\">%-1</td><td class=\"n\">%-7</td>")
+t.match(html, '<h2>Numbers</h2>.-<td>a</td><td class="n">2</td><td class="n">2.828</td><td class="n">%-1</td><td class="n">%-7</td>')
 t.match(t.read(dir.path .. "/numbers/summary.json"), '"rmse"')
 
 -- --metrics: what a network does not have, and slips; --best-by has its stage without being asked for

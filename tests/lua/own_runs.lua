@@ -25,7 +25,8 @@ local function net(g, image, w)
 end
 do
   local g <close> = sp.graph(opt)
-  local data = g.reader { path = TARGET == "mask" and "pairs" or "classes", split = "train", size = 16, batch = 4, target = TARGET, val_fraction = 0.25 }
+  local data = g.reader { path = TARGET == "mask" and "pairs" or "classes", split = "train", size = 16, batch = 4, target = TARGET,
+    val_fraction = 0.25 }
   local truth = TARGET == "mask" and data.mask or data.label
   local scores = table.pack(net(g, data.image))
   local losses = {}
@@ -89,7 +90,8 @@ local UNET <const> = [[
     { "conv", 4, kernel = 3, pad = 1 }, { "batch_norm" }, { "relu", tap = true }, { "max_pool", kernel = 2, stride = 2 },
     { "conv", 8, kernel = 3, pad = 1 }, { "relu" } } }
   return g.decoder { e.features, skips = e.maps, classes = 6, weights = from, layers = {
-    { "conv_transpose", 4, kernel = 2, stride = 2, name = "up" }, { "concat", from = { "up", "skips.1" } }, { "conv", 6, kernel = 1 } } }.logits
+    { "conv_transpose", 4, kernel = 2, stride = 2, name = "up" }, { "concat", from = { "up", "skips.1" } },
+    { "conv", 6, kernel = 1 } } }.logits
 ]]
 local own = train("unet", "mask", UNET)
 local got, model = again("unet", "mask")
@@ -102,8 +104,8 @@ run "run predict_seg.lua --weights unet --out w --window 16 --stride 8 --flip --
 t.match(t.read(at .. "/w/probabilities/00001.npy"), "^\x93NUMPY")
 run "export unet --onnx unet.onnx"
 t.one_line(select(2, run("run predict_cls.lua --weights unet pairs/images", 2)),
-  "unet gives decoder.logits %(a class for each pixel, N x 6 x 16 x 16%), and predict_cls.lua wants a class, several labels or numbers for each image; "
-  .. "spcore run predict_seg.lua %-%-weights unet predicts it")
+  "unet gives decoder.logits %(a class for each pixel, N x 6 x 16 x 16%), and predict_cls.lua wants a class, several labels or "
+  .. "numbers for each image; spcore run predict_seg.lua %-%-weights unet predicts it")
 
 -- ---- a number for each pixel that is no map: no script takes it, and none is named that does not ----
 assert(os.execute(("cp -r '%s/unet' '%s/odd'"):format(at, at)))

@@ -101,7 +101,8 @@ _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cp
 t.one_line(err, "best has no weights.safetensors: it has been removed since its run ended; take %-%-best\n$")
 os.rename(at .. "/best/summary.json", at .. "/summary")
 _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
-t.one_line(err, "best has no weights.safetensors: its run has not ended; go on with: spcore run train_cls.lua %-%-resume best, or take %-%-best\n$")
+t.one_line(err, "best has no weights.safetensors: its run has not ended; go on with: spcore run train_cls.lua %-%-resume best, "
+  .. "or take %-%-best\n$")
 os.remove(at .. "/best/best.safetensors")
 _, err = run("predict_cls.lua --weights best --out c.csv shapes/disc --device cpu", 2)
 t.one_line(err, ": its run has not ended; go on with: spcore run train_cls.lua %-%-resume best\n$")
@@ -217,7 +218,8 @@ for _, which in ipairs { "seg", "cls" } do
   t.one_line(words, ("of its end are taken %%(%%-%%-weights %s%%)"):format(which))
   _, words = run(script .. ("--weights %s photos/images"):format(which == "seg" and "cls" or "seg"), 2)
   local other = which == "seg" and "cls" or "seg"
-  t.one_line(words, ("%s is a run of train_%s.lua: spcore run predict_%s.lua %%-%%-weights %s predicts it"):format(other, other, other, other))
+  t.one_line(words,
+    ("%s is a run of train_%s.lua: spcore run predict_%s.lua %%-%%-weights %s predicts it"):format(other, other, other, other))
   _, words = run(script .. ("--weights %s empty"):format(which), 1)
   t.one_line(words, "empty: no %*%.jpg|jpeg|png|webp|tif|tiff|bmp|gif|ppm|npy is in this folder")
 end
@@ -258,7 +260,8 @@ do
     _, err = run("predict_seg.lua --weights seg --out w3 photos/images/00001.jpg --device cpu " .. more, 2)
     t.one_line(err, (words:gsub("%-", "%%-")))
   end
-  _, err = run("predict_seg.lua --weights seg --out w3 photos/images/00001.jpg --device cpu --window 16 --size 400 --set image_writer.max_scores=1", 1)
+  _, err = run("predict_seg.lua --weights seg --out w3 photos/images/00001.jpg --device cpu --window 16 --size 400 "
+    .. "--set image_writer.max_scores=1", 1)
   t.match(err, "00001.jpg: 6 classes at 400 x 400 pixels need 4 MiB for their scores, and max_scores is 1; .* max_scores = 4 "
     .. "%(%-%-set image_writer.max_scores=4%)")
 end

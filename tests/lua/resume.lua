@@ -84,7 +84,9 @@ t.eq(run "--resume acc2 --override --at -1 --quiet", 0)
 same("acc", "acc2")
 
 -- ---- what cannot be gone on with ----
-for words, cure in pairs { ["--resume="] = "%-%-resume: the folder of a run is wanted", ["--resume ''"] = "the folder of a run is wanted" } do
+for words, cure in pairs {
+  ["--resume="] = "%-%-resume: the folder of a run is wanted", ["--resume ''"] = "the folder of a run is wanted",
+} do
   local code, _, err = run(words)
   t.eq(code, 2)
   t.one_line(err, cure)
@@ -101,7 +103,8 @@ end
 -- ---- signals, and time that is over ----
 for signal, status in pairs { INT = 130, TERM = 143, HUP = 129 } do
   os.remove(dir.path .. "/waits")
-  local code, out, err = run(("--out %s --at 13 --wait 30 --command '(%s) &'"):format(signal, when("waits", "kill -" .. signal .. " $PPID")))
+  local kill = when("waits", "kill -" .. signal .. " $PPID")
+  local code, out, err = run(("--out %s --at 13 --wait 30 --command '(%s) &'"):format(signal, kill))
   t.eq(code .. err, status .. "", out)
   t.match(out, "saved step 1[678]: ")
   t.match(out, "go on with: spcore run toy.lua %-%-resume " .. signal)

@@ -33,7 +33,8 @@ local function warned(name, change, pattern) t.one_line(resumed(name, change), "
 made("photos", "--layout classes")
 t.eq(resumed("photos", "true"), "")
 local first = "f=$(find photos -name '*.png' | sort | head -n 1) && "
-warned("photos", first .. "cat $(find photos -name '*.png' | sort | tail -n 1) >$f", "the files of 'reader[^:]*: not as the checkpoint knows")
+warned("photos", first .. "cat $(find photos -name '*.png' | sort | tail -n 1) >$f",
+  "the files of 'reader[^:]*: not as the checkpoint knows")
 warned("photos", first .. "mv $f ${f%.png}zzz.png", "the files of 'reader.*images, labels or their order")
 warned("photos", first .. "cp -a $f ${f%.png}b.png && rm $(find photos -name '*.png' | sort | tail -n 1)", "the files of 'reader")
 warned("photos", first .. "touch $f", "the files of 'reader.*if their content is the same, too, nothing changes")

@@ -181,8 +181,8 @@ run:finish "over"
   return out, sp.json.read(dir.path .. "/" .. name .. "/summary.json")
 end
 local told, sum = report("seg", "counts = { { 3, 1, 0 }, { 0, 2, 0 }, { 0, 0, 0 } }", '"ground\\ndisc\\nunicorn"')
-t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest mean IoU 0.7083 at step 2\nvalidation: mean IoU 0.7083, Dice 0.8286\nIoU of each class:\n"
-  .. "  ground   0.7500\n  disc     0.6667\n  unicorn  %-\nseg: over\n$")
+t.match(told, "\n3 steps in 0:00, [%d.]+ images/s, last loss 0.5000\nbest mean IoU 0.7083 at step 2\n"
+  .. "validation: mean IoU 0.7083, Dice 0.8286\nIoU of each class:\n  ground   0.7500\n  disc     0.6667\n  unicorn  %-\nseg: over\n$")
 t.eq(sum.steps, 3)
 t.ok(sum.seconds > 0 and sum.images_per_second > 0)
 t.eq(sum.classes[2].class, "disc")
@@ -235,7 +235,8 @@ t.one_line(err, "judged.lua:8: %-%-best%-by f1: validations have no such metric;
 -- scripts that are not there or do not parse
 code, out, err = t.spcore(dir.path, "run nothing")
 t.eq(code, 2)
-t.one_line(err, "script 'nothing' not found, looked here and in /.*scripts; shipped are make_shapes.lua, .*train_seg.lua, examples/branches.lua")
+t.one_line(err, "script 'nothing' not found, looked here and in /.*scripts; shipped are make_shapes.lua, .*train_seg.lua, "
+  .. "examples/branches.lua")
 t.write(dir.path .. "/syntax.lua", "local x = = 3")
 code, out, err = t.spcore(dir.path, "run syntax")
 t.eq(code, 1)

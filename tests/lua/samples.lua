@@ -146,7 +146,8 @@ t.eq(seen:byte(glass + 5), 255)
 local length = (">I4"):unpack(seen, glass - 4)
 t.ok(seen:sub(1, glass - 5) .. seen:sub(glass + 8 + length) == t.read(file "seg/samples/truth-00000.png"), "the picture in the page")
 
-t.match(page "cls", "by their loss.*sample 0<br>true: %w+, loss [%d.e+-]+</figcaption>.*predicted at step 20[%w, ]*: %w+, [01]%.%d%d</figcaption>")
+t.match(page "cls", "by their loss.*sample 0<br>true: %w+, loss [%d.e+-]+</figcaption>.*predicted at step 20[%w, ]*: %w+, "
+  .. "[01]%.%d%d</figcaption>")
 do
   local list = json.read(file "cls/samples/samples.json").worst.samples
   for i = 2, #list do t.ok(list[i - 1].loss >= list[i].loss, "the worst first") end

@@ -54,7 +54,8 @@ down2 2: c.copy
 work2 2: d.forward.backward]])
 t.eq(lanes({ strategy = "double_buffer", device = "mock", run_ahead = 0 }, true), [[
 up0 0: toy_source.copy
-work1 1: a.forward.backward p.forward.backward b.forward.backward c.forward.backward loss.forward.backward q.forward.backward d.forward.backward
+work1 1: a.forward.backward p.forward.backward b.forward.backward c.forward.backward loss.forward.backward ]]
+  .. [[q.forward.backward d.forward.backward
 down1 1: c.copy]])
 
 do -- without training: every stage may work ahead

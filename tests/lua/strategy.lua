@@ -53,7 +53,8 @@ local function refused(pattern, what)
   g:strategy(what)
   t.raises(pattern, function() g:steps(1) end)
 end
-refused("no strategy 'pipelind'; did you mean 'pipelined'.*there are auto, branches, deep, double_buffer, pipelined, replicas, serialized", "pipelind")
+refused("no strategy 'pipelind'; did you mean 'pipelined'.*there are auto, branches, deep, double_buffer, pipelined, replicas, "
+  .. "serialized", "pipelind")
 refused("strategy file './none.lua' not found", "./none.lua")
 refused("must give a list of lanes, got a number", function() return 3 end)
 refused("lane 1 is a number", { 3 })
@@ -71,7 +72,8 @@ refused("'delay' must be", { { stages = { a, b, loss }, delay = "1" } })
 refused("'delay' must be a whole number from 0 to 64, got 65", { { stages = { a, b, loss }, delay = 65 } })
 refused("priority 'hi': choose one of low, normal, high", { { stages = { a, b, loss }, priority = "hi" } })
 refused("'foo' is no place in a list", { foo = { stages = { a, b, loss } } })
-refused("'b.forward' %(lane 'x', delay 0%) needs 'a.forward' %(lane 'y', delay 1%) of the same step, for 'a.y': give lane 'x' a delay of at least 1$",
+refused("'b.forward' %(lane 'x', delay 0%) needs 'a.forward' %(lane 'y', delay 1%) of the same step, for 'a.y': "
+  .. "give lane 'x' a delay of at least 1$",
   { { name = "x", stages = { b, loss } }, { name = "y", stages = { a }, delay = 1 } }) -- consumer first
 t.raises("a name, a file, a function or a list", function() g:strategy(3) end)
 

@@ -33,7 +33,8 @@ for name, rows in pairs { several = several, hot = hot, numbers = numbers } do
   t.write(path("set/" .. name .. ".csv"), table.concat(rows, "\n") .. "\n")
 end
 
-local small = "train_cls.lua --size 16 --batch 4 --width 2 --levels 1 --threads 1 --augment none --steps 8 --eval-every 4 --quiet --device cpu "
+local small = "train_cls.lua --size 16 --batch 4 --width 2 --levels 1 --threads 1 --augment none --steps 8 --eval-every 4 "
+  .. "--quiet --device cpu "
 local function weights(name) return t.read(path(name .. "/weights.safetensors")) end
 
 -- ---- several ----
@@ -56,7 +57,8 @@ t.match(csv "all.csv", "^file,classes,names,probabilities\nset/[^,]+,[012];[012]
 run("predict_cls.lua --weights hot --threshold 1 --out none.csv --device cpu " .. files)
 t.match(csv "none.csv", "\nset/[^,]+,,,\n")
 run("predict_cls.lua --weights hot --out all.json --device cpu " .. files)
-t.match(csv "all.json", '^{"classes":%["a","b","c"%],"images":%[\n{"file":"set/[^"]+","labels":%[.-%],"probabilities":%[[%d.]+,[%d.]+,[%d.]+%]}')
+t.match(csv "all.json", '^{"classes":%["a","b","c"%],"images":%[\n{"file":"set/[^"]+","labels":%[.-%],'
+  .. '"probabilities":%[[%d.]+,[%d.]+,[%d.]+%]}')
 
 -- ---- numbers ----
 local said
@@ -114,4 +116,5 @@ refused(small .. "--data set/hot.csv --label-smoothing 0.1", "%-%-label%-smoothi
 refused(small .. "--data set/hot.csv --no-standardize", "%-%-no%-standardize: goes with %-%-target numbers")
 refused(small .. "--data shapes --target labels", 'target = "labels" goes with a path to a .csv file, arrays or tar files')
 refused("predict_cls.lua --weights numbers --threshold 0.5 " .. files, "%-%-threshold: goes with a run of %-%-target labels")
-refused("predict_cls.lua --weights numbers --top 2 --out x.json " .. files, "%-%-top: goes with a run of one class, and this one learned numbers")
+refused("predict_cls.lua --weights numbers --top 2 --out x.json " .. files,
+  "%-%-top: goes with a run of one class, and this one learned numbers")

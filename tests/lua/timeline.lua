@@ -121,7 +121,9 @@ do -- forward and backward have words and shades of their own; a script that eva
     .. '"traceEvents":[%s]}'):format(table.concat(events, ",")))
   command "shades.json --out shades.svg --from 2 --steps 3"
   local svg = t.read(file "shades.svg")
-  for _, words in ipairs { ">net fwd 2<", ">net bwd 2<", ">net fwd<", ">net bwd<", "<title>evaluation, step 2: ", "<title>script, step 3: " } do
+  for _, words in ipairs {
+    ">net fwd 2<", ">net bwd 2<", ">net fwd<", ">net bwd<", "<title>evaluation, step 2: ", "<title>script, step 3: ",
+  } do
     t.ok(svg:find(words, 1, true), words)
   end
   local fills = {}

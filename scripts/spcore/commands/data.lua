@@ -19,7 +19,8 @@ local opt = sp.args({
   target = { "auto", "what is known of an image; auto: see for yourself", choices = { "auto", "mask", "class", "labels", "numbers", "map" },
     sets = "reader.target" },
   val = { "", "another folder of that layout, which holds the samples for validation", value = "DIR", sets = "reader.val_path" },
-  classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0, sets = "reader.classes" },
+  classes = { 0, "how many classes, where no classes.txt says it", default = "as many as there are names", min = 0,
+    sets = "reader.classes" },
   check = { false, "read every file, name each that is wrong, and say which labels there are and what is there twice" },
   sheet = { "", "draw samples of each part and class, masks over images, into this file", default = "none", value = "FILE.png" },
   sheet_samples = { 4, "samples of each part and class on the sheet", min = 1, max = 32 },
@@ -302,8 +303,9 @@ end
 
 local function tell(t)
   put(("%s: layout %s, target %s"):format(t.path, t.layout, t.target))
-  put(("  %d train, %d val, %d %s%s%s"):format(t.samples.train, t.samples.val, t.classes, t.classes == 1 and ONE[t.target] or COUNTED[t.target],
-    #t.class_names > 0 and ": " or "", table.concat(t.class_names, ", ", 1, math.min(#t.class_names, 40))))
+  put(("  %d train, %d val, %d %s%s%s"):format(t.samples.train, t.samples.val, t.classes,
+    t.classes == 1 and ONE[t.target] or COUNTED[t.target], #t.class_names > 0 and ": " or "",
+    table.concat(t.class_names, ", ", 1, math.min(#t.class_names, 40))))
   for _, split in ipairs { "train", "val" } do
     if t.counts[split] then put(("  %s: %s"):format(split, by_class(t, t.counts[split], "%d"))) end
   end
@@ -319,16 +321,19 @@ local function tell(t)
   for _, line in ipairs(t.sizes and survey.lines(t.sizes) or {}) do put("  " .. line) end
   for _, line in ipairs(survey.type_lines(t.types, opt)) do put("  " .. line) end
   if t.map then
-    put(("  values: least %.6g, median %.6g, largest %.6g, mean %.6g, deviation %.6g in %d of %d maps; %.1f %% of the pixels have none"):format(t.map.least,
-      t.map.median, t.map.most, t.map.mean, t.map.deviation, t.map.maps, t.map.of, 100 * t.map.without))
+    put(("  values: least %.6g, median %.6g, largest %.6g, mean %.6g, deviation %.6g in %d of %d maps; %.1f %% of the pixels have none")
+      :format(t.map.least, t.map.median, t.map.most, t.map.mean, t.map.deviation, t.map.maps, t.map.of, 100 * t.map.without))
     if t.map.least == t.map.most then put "  all values are one: nothing can be learned from them" end
   end
   if t.numbers then put_numbers(t.numbers) end
   if t.check then put_check(t, t.check) end
   if t.sheet then
-    if t.map then put(("  %s: %d samples; values in colours from %.6g to %.6g"):format(t.sheet.file, t.sheet.samples, t.map.least, t.map.most))
-    else put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes, t.sheet.classes == 1 and "" or "es",
-      t.sheet.classes < t.classes and (", of %d"):format(t.classes) or "")) end
+    if t.map then
+      put(("  %s: %d samples; values in colours from %.6g to %.6g"):format(t.sheet.file, t.sheet.samples, t.map.least, t.map.most))
+    else
+      put(("  %s: %d samples of %d class%s%s"):format(t.sheet.file, t.sheet.samples, t.sheet.classes,
+        t.sheet.classes == 1 and "" or "es", t.sheet.classes < t.classes and (", of %d"):format(t.classes) or ""))
+    end
     if t.numbers then put "  on it the first three channels are shown, or the first one alone, black and white at the ends of the range" end
   end
 end

@@ -173,7 +173,8 @@ local function find()
   if of_names(what) or what:find "%.lua$" and sys.there(what) then return of_list() end
   if sys.there(what .. "/settings.json") or what:find "/" or not what:find "^[%w_]+$" then return of_run() end
   if sys.there(what) then args.usage("%s: a run folder is wanted, a known network or a Lua file", what) end
-  args.usage("%s/settings.json: No such file or directory, and no network is called so (there are %s)", what, table.concat(models.names, ", "))
+  args.usage("%s/settings.json: No such file or directory, and no network is called so (there are %s)", what,
+    table.concat(models.names, ", "))
 end
 
 -- ---- what is said of it ----
@@ -183,7 +184,9 @@ local function preprocessing(net)
   local a, steps, read = walk.affine(image), {}, image.read
   for _, step in ipairs(image.steps) do
     if step.op == "crop" then steps[#steps + 1] = { crop = step.size }
-    elseif step.op == "resize" then steps[#steps + 1] = { resize = step.size, interpolation = step.interpolation, antialias = step.antialias } end
+    elseif step.op == "resize" then
+      steps[#steps + 1] = { resize = step.size, interpolation = step.interpolation, antialias = step.antialias }
+    end
   end
   local kept = read.numbers
   if not image.of_bytes and not kept then return end

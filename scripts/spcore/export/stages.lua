@@ -47,7 +47,8 @@ function stages.encoder(p, v)
   for i = 0, levels do
     local out = (p.width or 16) << i
     convs(list, "levels." .. i, out, p.convs or 2)
-    if i < levels then add(list, p.down == "conv" and "conv" or "max_pool", "down." .. i, { out = p.down == "conv" and out or nil, kernel = 2, stride = 2 }) end
+    local down = p.down == "conv" and "conv" or "max_pool"
+    if i < levels then add(list, down, "down." .. i, { out = down == "conv" and out or nil, kernel = 2, stride = 2 }) end
   end
   return list
 end

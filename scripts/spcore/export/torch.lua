@@ -281,7 +281,9 @@ local function step_lines(image)
   local lines, read_as, uses = {}, image.read, {}
   local function mode(name) return name == "bicubic" and ', "bicubic"' or "" end
   local function line(fmt, ...) lines[#lines + 1] = "    " .. fmt:format(...) end
-  local function tensor(list) return #list == 1 and json.encode(list[1]) or ("torch.tensor(%s).view(-1, 1, 1)"):format(json.encode(json.list(list))) end
+  local function tensor(list)
+    return #list == 1 and json.encode(list[1]) or ("torch.tensor(%s).view(-1, 1, 1)"):format(json.encode(json.list(list)))
+  end
   local size = read_as.size
   if read_as.shorter > 0 then
     uses.fit = "shorter"
@@ -375,7 +377,8 @@ function torch.reads_files(net)
   return not net.input.flat and (net.image.read.numbers ~= nil or net.image.of_bytes and modes[net.input.c] ~= nil)
 end
 
--- module(net, about) -> the text: about = { version =, run =, task = "mask", "class", "labels" or "numbers", classes = { NAME, ... } or nil, dir = }
+-- module(net, about) -> the text: about = { version =, run =, task = "mask", "class", "labels" or "numbers",
+-- classes = { NAME, ... } or nil, dir = }
 function torch.module(net, about)
   local image, v = net.image, net.input
   local kept = image.read.numbers
@@ -391,8 +394,9 @@ function torch.module(net, about)
   if about.classes then constants[#constants + 1] = constant("CLASSES", about.classes) end
   local values = {
     version = about.version, run = about.run:gsub("%c", "?"), what = about.what, constants = table.concat(constants, "\n"),
-    imports = mode and "import sys\n" or "", modules = modules, lines = lines, reads = reads(net), gives = gives(net), channels = v.c, mode = mode,
-    upright = image.read.orient and ", upright" or "", opened = image.read.orient and "ImageOps.exif_transpose(Image.open(path))" or "Image.open(path)",
+    imports = mode and "import sys\n" or "", modules = modules, lines = lines, reads = reads(net), gives = gives(net),
+    channels = v.c, mode = mode, upright = image.read.orient and ", upright" or "",
+    opened = image.read.orient and "ImageOps.exif_transpose(Image.open(path))" or "Image.open(path)",
     taken = kept and "float32" or "uint8", pillow = " or Pillow", fill = kept and ("%.9g"):format(kept.fill),
     tag = kept and kept.nodata == "tag" and "        tag = page.tags.get(42113)  # GDAL's number for no data\n" ..
       "        a = numpy.where(a == float(tag.value), numpy.nan, a) if tag else a\n" or "",

@@ -24,8 +24,8 @@ local function numbers(v, default) return type(v) == "table" and v or { v or def
 local function extended(image, step, h, w)
   local steps = table.move(image.steps, 1, #image.steps, 1, {})
   steps[#steps + 1] = step
-  return { image = true, steps = steps, c = image.c, h = h or image.h, w = w or image.w, bytes = image.bytes and step.op ~= "float" and step.op ~= "normalize",
-    of_bytes = image.of_bytes, read = image.read, port = image.port }
+  return { image = true, steps = steps, c = image.c, h = h or image.h, w = w or image.w,
+    bytes = image.bytes and step.op ~= "float" and step.op ~= "normalize", of_bytes = image.of_bytes, read = image.read, port = image.port }
 end
 
 -- Both images of a sample as one: the channels of the first, then those of the second, prepared alike.
@@ -82,8 +82,8 @@ function prepare.batch_crop(p, x, stage) return crop(p, x, p.size, stage) end
 function prepare.batch_resized_crop(p, x, stage)
   local size = sides(p.size)
   if size[1] == x.h and size[2] == x.w then return x end
-  core.fail(("stage '%s': size = %d,%d of images of %d x %d is not exported; take batch_resized_crop { size = size }"):format(stage, size[1],
-    size[2], x.h, x.w))
+  core.fail(("stage '%s': size = %d,%d of images of %d x %d is not exported; take batch_resized_crop { size = size }"):format(
+    stage, size[1], size[2], x.h, x.w))
 end
 
 function prepare.augment(p, x, stage)

@@ -112,7 +112,8 @@ local function put_rows(put, runs, rows)
   for _, one in ipairs(rows) do
     put("<tr><th>%s</th>", e(one.name))
     for i = 1, #runs do
-      put('<td class="%s">%s</td>', one.best == i and "wrap best" or "wrap", (e(one.words and one.words[i] or one.values[i] or "-"):gsub(",", ",<wbr>")))
+      local text = e(one.words and one.words[i] or one.values[i] or "-"):gsub(",", ",<wbr>")
+      put('<td class="%s">%s</td>', one.best == i and "wrap best" or "wrap", text)
     end
     put "</tr>"
   end

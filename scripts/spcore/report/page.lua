@@ -26,7 +26,8 @@ local function path_of(text) return (e(text):gsub("[/_]", "%0<wbr>")) end
 -- What it was, in lines: the command, the data, the network, the machine.
 local function put_head(put, run)
   local s = run.settings
-  put('<h1>%s</h1><p><span class="state">%s</span> <code>%s</code></p>', path_of(s.script:match "[^/]+$" or s.script), e(run.state), path_of(run.dir))
+  local script = s.script:match "[^/]+$" or s.script
+  put('<h1>%s</h1><p><span class="state">%s</span> <code>%s</code></p>', path_of(script), e(run.state), path_of(run.dir))
   put '<dl class="about">'
   local function line(what, text) put("<dt>%s</dt><dd>%s</dd>", what, text) end
   if s.command then line("command", ("<code>%s</code>"):format(page.command(s.command))) end
@@ -179,7 +180,10 @@ local function put_samples(put, run)
   local t = run.samples
   if not t then return end
   put '<h2>Samples of the validation</h2><p class="legend">'
-  for _, l in ipairs(t.legend) do put('<i><s%s><b style="background:%s"></b></s>%s</i>', l.colour ~= "transparent" and ' class="over"' or "", l.colour, e(l.name)) end
+  for _, l in ipairs(t.legend) do
+    local over = l.colour ~= "transparent" and ' class="over"' or ""
+    put('<i><s%s><b style="background:%s"></b></s>%s</i>', over, l.colour, e(l.name))
+  end
   local map = t.told.map
   if map then
     put('<i>%s <u class="ramp"></u> %s</i><i>error: %s <u class="ramp"></u> %s or more</i><i><s class="no-value"></s>no value</i>',
@@ -304,7 +308,9 @@ local function put_scatter(put, run)
     local points = {}
     for _, d in ipairs(dots) do
       local a, b = d.values[c], d.predicted[c]
-      if a and b and a == a and b == b then points[#points + 1] = { a, b, ("sample %d: %.4g, predicted %.4g"):format(tonumber(d.name), a, b) } end
+      if a and b and a == a and b == b then
+        points[#points + 1] = { a, b, ("sample %d: %.4g, predicted %.4g"):format(tonumber(d.name), a, b) }
+      end
     end
     local name = columns[c] or "value"
     put("<figure><figcaption>%s<i>predicted (upwards) against truth</i></figcaption>", e(name))

@@ -86,13 +86,16 @@ end
 local guess_shape = { ["class?"] = "integer", ["probability?"] = "number", ["classes?"] = { list = "integer" },
   ["probabilities?"] = { list = "number" }, ["values?"] = { list = "number" } }
 local guesses_shape = { list = guess_shape }
-local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "integer", ["iou?"] = "number", ["loss?"] = "number", ["rmse?"] = "number",
-  ["truths?"] = { list = "integer" }, ["values?"] = { list = "number" }, ["predicted?"] = guess_shape }
+local sample_shape = { name = "string", ["file?"] = "string", ["truth?"] = "integer", ["iou?"] = "number", ["loss?"] = "number",
+  ["rmse?"] = "number", ["truths?"] = { list = "integer" }, ["values?"] = { list = "number" }, ["predicted?"] = guess_shape }
 local dot_shape = { name = "string", values = { list = "number" }, predicted = { list = "number" } }
 local file_shape = {
-  ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape }, ["dots?"] = { list = dot_shape } },
-  ["target?"] = "string", ["columns?"] = { list = "string" }, samples = { list = sample_shape }, ["classes?"] = { list = "string" }, ["two_images?"] = "boolean",
-  ["labels?"] = { list = "integer" }, ["map?"] = { least = "number", largest = "number", error = "number" }, last = { step = "integer", ["predicted?"] = guesses_shape },
+  ["worst?"] = { step = "integer", by = "string", of = "integer", all = "integer", samples = { list = sample_shape },
+    ["dots?"] = { list = dot_shape } },
+  ["target?"] = "string", ["columns?"] = { list = "string" }, samples = { list = sample_shape }, ["classes?"] = { list = "string" },
+  ["two_images?"] = "boolean", ["labels?"] = { list = "integer" },
+  ["map?"] = { least = "number", largest = "number", error = "number" },
+  last = { step = "integer", ["predicted?"] = guesses_shape },
   ["best?"] = { step = "integer", ["predicted?"] = guesses_shape },
 }
 
@@ -108,7 +111,9 @@ local function mistake(t)
     for i, s in ipairs(list) do
       if not s.name:find "^%d+$" then return ("%s[%d].name is to be a number"):format(at, i) end
       if not (t.labels or t.map) and not s[TRUTH[t.target] or "truth"] then return ("%s[%d].truth is missing"):format(at, i) end
-      if at ~= "samples" and not (t.labels or t.map) and not is_guess(t, s.predicted) then return ("%s[%d].predicted is missing"):format(at, i) end
+      if at ~= "samples" and not (t.labels or t.map) and not is_guess(t, s.predicted) then
+        return ("%s[%d].predicted is missing"):format(at, i)
+      end
     end
   end
   for _, name in ipairs((t.labels or t.map) and {} or { "last", "best" }) do
@@ -256,11 +261,14 @@ return function(run_dir)
   end
   for _, s in ipairs(t.worst and t.worst.samples or {}) do
     local kinds = images_of(t)
-    if t.labels then table.move({ { "truth", "truth" }, { ("predicted, step %d"):format(t.worst.step + 1), "last" } }, 1, 2, #kinds + 1, kinds) end
+    if t.labels then
+      local predicted = ("predicted, step %d"):format(t.worst.step + 1)
+      table.move({ { "truth", "truth" }, { predicted, "last" } }, 1, 2, #kinds + 1, kinds)
+    end
     if t.map then
       local step = t.worst.step + 1
-      table.move({ { "truth", "truth" }, { ("predicted, step %d"):format(step), "last" }, { ("error, step %d"):format(step), "error" } }, 1, 3,
-        #kinds + 1, kinds)
+      local predicted, off = ("predicted, step %d"):format(step), ("error, step %d"):format(step)
+      table.move({ { "truth", "truth" }, { predicted, "last" }, { off, "error" } }, 1, 3, #kinds + 1, kinds)
     end
     add(out.worst, s, kinds, not (t.labels or t.map) and { guess_of(t, s.predicted, t.worst.step, s.truth, false, s) })
   end
