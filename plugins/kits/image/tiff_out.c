@@ -87,7 +87,8 @@ static int run(im_encoder *e, TIFF *tif, const float *px, int w, int h) {
   TIFFSetField(tif, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG);
   TIFFSetField(tif, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
   TIFFSetField(tif, TIFFTAG_ROWSPERSTRIP, TIFFDefaultStripSize(tif, 0));
-  for (int y = 0; y < h; y++) /* in this machine's order, without compression, libtiff changes no bytes of what it gets */
+  for (int y = 0; y < h; y++) /* in this machine's order, without compression,
+                                 libtiff changes no bytes of what it gets */
     if (TIFFWriteScanline(tif, (void *)(uintptr_t)(px + (size_t)y * (size_t)w), (uint32_t)y, 0) < 0)
       return *e->why ? SP_E_INTERNAL : say(e, SP_E_NOMEM, "no memory for its pixels");
   return TIFFFlush(tif) ? SP_OK : *e->why ? SP_E_INTERNAL : say(e, SP_E_NOMEM, "no memory for its pixels");
@@ -116,9 +117,10 @@ int im_floats_to_tiff(im_encoder *e, const float *px, int w, int h) {
 
 int im_floats_to_tiff(im_encoder *e, const float *px, int w, int h) {
   (void)px, (void)w, (void)h;
-  return say(e, SP_E_UNSUPPORTED,
-             "this spcore was built without libtiff 4.5, which writes it; install that (Debian: libtiff-dev), configure "
-             "and build again");
+  return say(
+      e, SP_E_UNSUPPORTED,
+      "this spcore was built without libtiff 4.5, which writes it; install that (Debian: libtiff-dev), configure "
+      "and build again");
 }
 
 #endif
