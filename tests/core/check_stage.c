@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. And the
- * conformance suite: each rule that a stage of tests/plugins/faulty.c breaks is named, and the good one passes. */
+ * check_stage.c - the door into a stage: words, prefixes, overlap, threads, and what plan() may give. */
 #include <check.h>
 #include <fenv.h>
 #include <pthread.h>
@@ -9,28 +8,23 @@
 
 #include <spcore/ext/parallel.h>
 
-#include "check/conformance.h"
 #include "host/stage.h"
 #include "tests/kit/suite.h"
 
 static sp_registry *reg;
-static const sp_plugin_file *file, *parts, *factors, *slices, *updates;
 static sp_stage_host host = {.threads = 3};
 static sp_inst *inst;
 static sp_err err;
 
 static void set_up(void) {
+  static const char *const names[] = {"faulty", "parts", "factors"};
   ck_assert_int_eq(sp_registry_new(&reg, &err), SP_OK);
-  int rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/faulty.so", &file, &err);
-  ck_assert_msg(rc == SP_OK, "%s", err.msg);
-  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/parts.so", &parts, &err);
-  ck_assert_msg(rc == SP_OK, "%s", err.msg);
-  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/factors.so", &factors, &err);
-  ck_assert_msg(rc == SP_OK, "%s", err.msg);
-  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/slices.so", &slices, &err);
-  ck_assert_msg(rc == SP_OK, "%s", err.msg);
-  rc = sp_registry_load(reg, SP_TEST_BUILDDIR "/tests/plugins/.libs/updates.so", &updates, &err);
-  ck_assert_msg(rc == SP_OK, "%s", err.msg);
+  for (size_t i = 0; i < SP_ARRAY(names); i++) {
+    char path[512];
+    const sp_plugin_file *file;
+    snprintf(path, sizeof path, SP_TEST_BUILDDIR "/tests/plugins/.libs/%s.so", names[i]);
+    ck_assert_msg(sp_registry_load(reg, path, &file, &err) == SP_OK, "%s", err.msg);
+  }
 }
 
 static void tear_down(void) {
@@ -128,9 +122,10 @@ END_TEST
 START_TEST(parameters_are_named_with_the_stage) {
   sp_value v = {0};
   const sp_stage_type *t;
-  ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_OK);
+  const sp_plugin_file *f;
+  ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, &f, &err), SP_OK);
   *sp_value_put(&v, "gain") = (sp_value){.type = SP_V_INT, .i = 11};
-  ck_assert_int_eq(sp_inst_new(&inst, &host, "it", t, file, &v, NULL, &err), SP_E_RANGE);
+  ck_assert_int_eq(sp_inst_new(&inst, &host, "it", t, f, &v, NULL, &err), SP_E_RANGE);
   ck_assert_str_eq(err.msg, "stage 'it' (faulty.so): parameter 'gain': 11 is above 10");
   ck_assert_ptr_null(inst);
   sp_value_free(&v);
@@ -466,231 +461,6 @@ START_TEST(the_parallel_extension) {
 }
 END_TEST
 
-/* Under ThreadSanitizer the suite looks for faults in tests/stages/conformance.sh alone,
- * at stages that have threads. */
-#if defined(__SANITIZE_THREAD__)
-static const bool threads_only = true;
-#else
-static const bool threads_only = false;
-#endif
-
-/* ---- conformance ------------------------------------------------------------------------------------------------- */
-
-static sp_sb failures;
-static int n_lines;
-static void line(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
-  (void)arg;
-  n_lines++;
-  if (result == SP_CONFORM_FAILED) sp_sb_putf(&failures, "%s: %s: %s\n", stage, what, words);
-}
-
-static const char *const found[] = {
-    "no_words: forward() succeeds and stays within its buffers: stage 'no_words' (faulty.so) step 4: forward() failed: "
-    "bad data",
-    "no_status: forward() succeeds",
-    "half_output: forward() writes all of its output",
-    "overrun: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
-    "copies_on: forward() succeeds and stays within its buffers: forward() wrote before or behind an output (number 1)",
-    "changes_input: forward() leaves its inputs as they are",
-    "uses_scratch: forward() gives the same bits again",
-    "no_acc: din_acc adds to what is there",
-    "short_batch: forward() writes nothing behind the samples of a short batch",
-    "bad_dtype: plan() with small inputs",
-    "bad_extent: plan() with small inputs",
-    "two_weights: plan() with small inputs",
-    "has_length: plan() with small inputs",
-    "is_inplace: plan() with small inputs",
-    "restores: plan() with small inputs",
-    "stepless: plan() with small inputs",
-    "averages: plan() with small inputs",
-    "slice: plan() with small inputs",
-    "of: plan() with small inputs",
-};
-
-START_TEST(the_conformance_suite_finds_each_fault) {
-  int failed = sp_conformance(file, &(sp_conform){.host = &host}, line, NULL);
-  const char *text = sp_sb_str(&failures);
-  ck_assert_int_ge(failed, (int)SP_ARRAY(found));
-  for (size_t i = 0; i < SP_ARRAY(found); i++)
-    ck_assert_msg(strstr(text, found[i]) != NULL, "not found: %s\nin:\n%s", found[i], text);
-  ck_assert_ptr_null(strstr(text, "good"));
-  sp_sb_free(&failures);
-  ck_assert_int_gt(n_lines, 60);
-}
-END_TEST
-
-static const char *const found_in_parts[] = {
-    "writes_other: backward() in parts completes in each its gradients, with the bits of one call: part 0 wrote the "
-    "gradient of weight 'weight', which is in part 1",
-    "unfinished: backward() in parts completes in each its gradients, with the bits of one call: part 0 leaves the "
-    "gradient of weight 'bias' as it was",
-    "forgets_parts: backward() in parts completes in each its gradients, with the bits of one call: part 1 leaves the "
-    "gradient of weight 'weight' other than one call does",
-    "fails_in_part: backward() in parts completes in each its gradients, with the bits of one call: stage "
-    "'fails_in_part' (parts.so) step 4: backward[1]: asked to fail",
-    "no_acc_parts: backward() in parts accumulates when asked: part 1 leaves",
-    "reads_spent: backward() in parts reads no weight or gradient of an earlier part: the gradient of input 1",
-    "too_many_parts: plan() when backward() may be in parts: ",
-    "empty_part: plan() when backward() may be in parts: ",
-    "no_such_part: plan() when backward() may be in parts: ",
-};
-
-START_TEST(the_conformance_suite_finds_what_is_wrong_with_parts) {
-  int failed = sp_conformance(parts, &(sp_conform){.host = &host}, line, NULL);
-  const char *text = sp_sb_str(&failures);
-  for (size_t i = 0; i < SP_ARRAY(found_in_parts); i++)
-    ck_assert_msg(strstr(text, found_in_parts[i]) != NULL, "not found: %s\nin:\n%s", found_in_parts[i], text);
-  ck_assert_int_eq(failed, (int)SP_ARRAY(found_in_parts));
-  sp_sb_free(&failures);
-}
-END_TEST
-
-#define ROWS "factors: each pass writes its own rows, and zeros for samples that are not there: "
-#define ROWS_IN_PARTS "factors, in parts: each pass writes its own rows, and zeros for samples that are not there: "
-#define MAKES "apply() makes the gradients of all passes, and writes nothing else: "
-#define MAKES_IN_PARTS "apply() in parts makes the gradients of all passes, and writes nothing else: "
-#define ADDS "apply() adds them to the weights where it has no dweights: "
-#define PLAN "plan() when a step has several shards: "
-
-static const char *const found_in_factors[] = {
-    "stale_rows: " ROWS "forward() leaves row 3 of factor 1 other than zero, with 3 of 6 samples",
-    "no_rows: " ROWS "forward() leaves row 0 of factor 1 other than zero, with 0 of 6 samples",
-    "busy: " ROWS "forward() changed an output, though there was no sample",
-    "counts: " ROWS "backward() wrote the gradient of weight 'shift'",
-    "half_rows: " ROWS "forward() leaves row 0 of factor 1 unwritten, with 6 of 6 samples",
-    "early_rows: " ROWS "forward() wrote factor 2, which backward() is to write",
-    "other_part: " ROWS_IN_PARTS "part 1 of backward() wrote factor 1, which was complete",
-    "other_pass: " ROWS "forward() wrote rows of factor 1 that are another pass's",
-    "other_shift: " ROWS "backward() gives weight 'shift' another gradient than without factors",
-    "adds: " MAKES "apply() gives the gradient of weight 'weight' other than dw_scale times the sum of the plain",
-    "no_scale: " MAKES "apply() gives the gradient of weight 'weight' other than",
-    "one_pass: " MAKES "apply() gives the gradient of weight 'weight' other than",
-    "all_weights: " MAKES_IN_PARTS "part 0 of apply() wrote the gradient of weight 'weight'",
-    "reads_later: " MAKES_IN_PARTS "part 0 of apply() gives the gradient of weight 'bias' other than",
-    "spoils: " MAKES "apply() changed a factor",
-    "too_much: " MAKES "apply() changed weight 'weight'",
-    "unsteady: " MAKES "apply() gives other bits for weight 'weight' a second time",
-    "overwrites: " ADDS "apply() adds to weight 'weight' other than",
-    "fails_to_apply: " MAKES "stage 'fails_to_apply' (factors.so) step 4: asked to fail",
-    "no_apply: " PLAN,
-    "not_asked: plan() with small inputs: ",
-    "unlisted: " PLAN,
-    "untrained: " PLAN,
-    "doubles: " PLAN,
-    "no_part: " PLAN,
-    "too_early: " PLAN,
-    "too_many_factors: " PLAN,
-    "nowhere: " PLAN,
-    "two_sides: " PLAN,
-};
-
-START_TEST(the_conformance_suite_finds_what_is_wrong_with_factors) {
-  int failed = sp_conformance(factors, &(sp_conform){.host = &host}, line, NULL);
-  const char *text = sp_sb_str(&failures);
-  for (size_t i = 0; i < SP_ARRAY(found_in_factors); i++)
-    ck_assert_msg(strstr(text, found_in_factors[i]) != NULL, "not found: %s\nin:\n%s", found_in_factors[i], text);
-  ck_assert_msg(failed == (int)SP_ARRAY(found_in_factors), "others, too:\n%s", text);
-  sp_sb_free(&failures);
-}
-END_TEST
-
-/* Those that keep the rules are exercised, whole and in parts, with inputs large enough for factors. */
-static int applied;
-static void count_applied(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
-  (void)arg, (void)words;
-  applied += result == SP_CONFORM_OK && !strncmp(stage, "product", 7) && !strncmp(what, "apply()", 7);
-}
-
-START_TEST(the_conformance_suite_calls_apply) {
-  sp_conformance(factors, &(sp_conform){.host = &host}, count_applied, NULL);
-  ck_assert_int_eq(applied, 5 * 4);
-}
-END_TEST
-
-#define PLANS "plan() of slices has the weights of the whole: "
-#define SURVEYS "survey() writes a number for each part of its slices, by gradients alone: "
-#define UPDATES "forward() of slices gives the bits of the whole: "
-
-static const char *const found_in_slices[] = {
-    "own_norm: " UPDATES "rank 0 of 3 leaves the weight of gradient 1 other than the whole does, in update 1",
-    "as_they_lie: " UPDATES "rank 0 of 3 leaves",
-    "in_blocks: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
-    "first_is_special: " UPDATES "rank 1 of 3 leaves the weight of gradient 1",
-    "forgets_moments: " UPDATES "rank 0 of 3 leaves its weight 'moment.0' other",
-    "counts_some: " UPDATES "rank 2 of 3 leaves its weight 'step' other",
-    "other_metric: " UPDATES "rank 0 of 3 leaves 'norm' other",
-    "silent: " UPDATES "no rank has a status, where the whole has one",
-    "short_survey: " SURVEYS "rank 1 does not write number 4 of 4",
-    "looks: " SURVEYS "rank 0 gives other bits again, with other values in scratch, weights and moments",
-    "spoils_gradients: " SURVEYS "rank 0 changes a gradient, a weight or what it keeps",
-    "overruns: " SURVEYS "survey() wrote before or behind sums",
-    "fails_to_survey: " SURVEYS "stage 'fails_to_survey' (slices.so) step 4: asked to fail",
-    "spends: " UPDATES "rank 0 changes sums or sum_at",
-    "other_slice: " PLANS "slice is 16, of the whole 8",
-    "other_names: " PLANS "weight 1 is 'slice.0', of the whole 'moment.0', or",
-    "fewer: " PLANS "there are 3 weights, of the whole 4",
-    "whole_moment: " PLANS "stage 'whole_moment' (slices.so): weight 'moment.0' is of gradient 1, but has not its spec",
-    "no_more: " PLANS "stage 'no_more' (slices.so): plan() gave slices of 0 elements",
-};
-
-START_TEST(the_conformance_suite_finds_what_is_wrong_with_slices) {
-  int failed = sp_conformance(slices, &(sp_conform){.host = &host}, line, NULL);
-  const char *text = sp_sb_str(&failures);
-  for (size_t i = 0; i < SP_ARRAY(found_in_slices); i++)
-    ck_assert_msg(strstr(text, found_in_slices[i]) != NULL, "not found: %s\nin:\n%s", found_in_slices[i], text);
-  ck_assert_msg(failed == (int)SP_ARRAY(found_in_slices), "others, too:\n%s", text);
-  sp_sb_free(&failures);
-}
-END_TEST
-
-#define CALLS "forward() in several calls gives the bits of one: update "
-
-static const char *const found_in_updates[] = {
-    "counts_each: " CALLS "1 in 3 calls leaves 'weights' other",
-    "empties_status: " CALLS
-    "3 in 3 calls leaves 'status' other than one call does; a gradient of the first is not finite",
-    "looks_at_all: " CALLS "1 in 3 calls leaves 'weights' other",
-    "counts_late: " CALLS "1 in 3 calls leaves 'weights' other",
-};
-
-START_TEST(the_conformance_suite_finds_what_is_wrong_with_updates_in_calls) {
-  int failed = sp_conformance(updates, &(sp_conform){.host = &host}, line, NULL);
-  const char *text = sp_sb_str(&failures);
-  for (size_t i = 0; i < SP_ARRAY(found_in_updates); i++)
-    ck_assert_msg(strstr(text, found_in_updates[i]) != NULL, "not found: %s\nin:\n%s", found_in_updates[i], text);
-  ck_assert_msg(failed == (int)SP_ARRAY(found_in_updates), "others, too:\n%s", text);
-  sp_sb_free(&failures);
-}
-END_TEST
-
-/* Those that keep the rules are exercised. */
-static sp_sb sliced;
-static void list_sliced(void *arg, sp_conform_result result, const char *stage, const char *what, const char *words) {
-  (void)arg, (void)words;
-  if (result == SP_CONFORM_OK && !strncmp(what, "forward() of slices", 19)) sp_sb_putf(&sliced, "%s ", stage);
-}
-
-START_TEST(the_conformance_suite_updates_slices) {
-  sp_conformance(slices, &(sp_conform){.host = &host}, list_sliced, NULL);
-  ck_assert_str_eq(sp_sb_str(&sliced), "clips clips_not ");
-  sp_sb_free(&sliced);
-}
-END_TEST
-
-static TCase *conformance(void) {
-  TCase *tc = tcase_create("conformance");
-  tcase_set_timeout(tc, 60);
-  tcase_add_checked_fixture(tc, set_up, tear_down);
-  tcase_add_test(tc, the_conformance_suite_finds_each_fault);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_parts);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_factors);
-  tcase_add_test(tc, the_conformance_suite_calls_apply);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_slices);
-  tcase_add_test(tc, the_conformance_suite_updates_slices);
-  tcase_add_test(tc, the_conformance_suite_finds_what_is_wrong_with_updates_in_calls);
-  return tc;
-}
-
 int main(void) {
   Suite *s = suite_create("stage");
   TCase *tc = tcase_create("stage");
@@ -715,6 +485,5 @@ int main(void) {
   tcase_add_test(tc, calls_are_given_what_is_of_their_kind);
   tcase_add_test(tc, the_parallel_extension);
   suite_add_tcase(s, tc);
-  if (!threads_only) suite_add_tcase(s, conformance());
   return suite_run(s);
 }
