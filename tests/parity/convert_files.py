@@ -162,6 +162,13 @@ def as_graphs(m):
     made = m.model()
     del made.opset_import[:]
     yield "no operator set", made, "m.onnx: damaged: it names no operator set"
+    for where, odd in (("name", b"\xff"), ("type", 0)):
+        data = m.model(first=[node("Constant", [], ["zz"], value_int=1)]).SerializeToString()
+        at = data.index(b"value_int")
+        data = data.replace(b"zz", b"z" + odd) if odd else data[:at + 9] + data[at + 9:].replace(b"\xa0\x01\x02", b"\xa0\x01\x00", 1)
+        with open(f"odd_{where}.onnx", "wb") as f:
+            f.write(data)
+        yield f"a {where} that is none", f"odd_{where}.onnx", f"odd_{where}.onnx: damaged: "
     yield "a set to come", m.model(opset=99), None
     softmax = m.model(last=[node("Softmax", ["y"], ["z"], "sm")], outs=["z"])
     yield "probabilities", softmax, "sm: softmax: the loss and the predictions have it: --output y ends the network with the scores before it"

@@ -49,6 +49,17 @@ def tensors_of(model):
             yield from (sparse.values, sparse.indices)
 
 
+def demand_text(path, model):
+    """Names have any bytes where a file is damaged, and come as bytes or not at all."""
+    try:
+        nodes = [*model.graph.node, *(n for f in model.functions for n in f.node)]
+        words = [w for n in nodes for w in (n.name, n.op_type, n.domain, *n.input, *n.output)]
+        words += [v.name for v in (*model.graph.input, *model.graph.output, *tensors_of(model), *graphs_of(nodes))]
+        "".join(words)
+    except (UnicodeDecodeError, TypeError):
+        sys.exit(f"{path}: damaged: a name in it is no text")
+
+
 # ---- other files ----
 
 
@@ -237,6 +248,7 @@ def end_with(graph, output, taps):
 def read(path):
     """The model as said above; its numbers of other types, and functions that stay."""
     model = load(path)
+    demand_text(path, model)
     for tensor in tensors_of(model):
         if tensor.data_location == tensor.EXTERNAL:
             fetch(path, tensor)

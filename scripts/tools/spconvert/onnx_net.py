@@ -146,7 +146,10 @@ class Onnx(Numbers, Moves, Sizes):
         from onnx import helper
 
         for node in nodes:
-            attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            try:
+                attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            except ValueError:
+                sys.exit(f"{self.path}: damaged: {node.name or node.op_type} has an attribute without a type")
             self.take(node, {k: v.decode(errors="replace") if isinstance(v, bytes) else v for k, v in attrs.items()})
 
     @staticmethod
