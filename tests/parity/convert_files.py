@@ -86,10 +86,10 @@ def in_other_files(m):
     with open("pointer/w.data", "w", encoding="utf-8") as f:
         f.write("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
     yield "weights as a Git LFS pointer", path, "pointer/w.data: a Git LFS pointer, not the file: git lfs pull"
-    path = file("link", checksum="0")
-    os.rename("link/w.data", "link_data")
-    os.symlink("../link_data", "link/w.data")
-    words = 'link/w.data is a link, which onnx does not follow: cp -rL --remove-destination "$(readlink -f link/w.data)" link/w.data'
+    path = file("a link", checksum="0")
+    os.rename("a link/w.data", "link_data")
+    os.symlink("../link_data", "a link/w.data")
+    words = "a link/w.data is a link, which onnx does not follow: cp -rL --remove-destination \"$(readlink -f 'a link/w.data')\" 'a link/w.data'"
     yield "weights behind a link", path, words
     os.system(words.partition("follow: ")[2])
     yield "... copied as the message says", path, None
@@ -155,6 +155,8 @@ def as_graphs(m):
     yield "a quantized network", made, "q: QuantizeLinear: the network is quantized: take the file as it was exported"
     branches = {k: h.make_graph([node(op, ["n"], [k[0] + "g"])], k, [], [h.make_tensor_value_info(k[0] + "g", 1, None)])
                 for k, op in (("then_branch", "Sigmoid"), ("else_branch", "Relu"))}
+    branching = h.make_function("own", "Act", ["i"], ["o"], [node("If", ["i"], ["o"], **branches)], [h.make_opsetid("", 13)])
+    yield "a function with a branch", m.model(one, functions=[branching], domains=["own"]), "act: Act: a function with a branch or a loop"
     chosen = [*m.nodes[:2], node("If", ["which"], ["g"], "if", **branches), *m.nodes[3:]]
     yield "a branch that is chosen", m.model(chosen, {**KNOWN, "which": np.bool_(True)}), None
     yield "a branch that is computed", m.model(chosen, first=[node("Cast", ["x"], ["which"], to=1)]), "if: If: its condition is computed"

@@ -274,6 +274,9 @@ def branches():
     yield "branches, a mean of three", of(
         lambda m, x: x.view(x.shape[0], 3, 2, 9, 8).mean(1)
     ), "are sums or means over groups of channels as a convolution"
+    yield "branches that share a number", of(
+        lambda m, x: torch.softmax(x.mean((2, 3), keepdim=True)[:, [0, 0, 1, 2, 3, 4]].view(x.shape[0], 2, 3, 1, 1), 1).sum(1)
+    ), "refused: inside the network, of other numbers than channels"
     yield "branches of four", split(4, 1), "refused: inside the network, over 4 numbers: over two it is a sigmoid"
     yield "two classes", of(
         lambda m, x: F.softmax(m.fc(x).mean((2, 3)), 1), fc=lambda: nn.Conv2d(6, 2, 1)

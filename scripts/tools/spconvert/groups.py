@@ -4,7 +4,7 @@ and, for each number of a sample, its place in the layer's: an array in the shap
 
 import math
 
-from .words import Refused, np
+from .words import Refused, is_all, np
 
 
 class Groups:
@@ -49,7 +49,7 @@ class Groups:
         if index.shape[axis] != 2:
             raise Refused(f"inside the network, over {index.shape[axis]} numbers: over two it is a sigmoid", "softmax")
         channels = self.channels_of(layer, index) if len(self.shapes[layer]) == 3 else None
-        if channels is None or axis >= channels.ndim or channels.size != self.shapes[layer][0]:
+        if channels is None or axis >= channels.ndim or not is_all(channels, self.shapes[layer][0], False):
             raise Refused("inside the network, of other numbers than channels", "softmax")
         first, second = (c.reshape(-1) for c in np.moveaxis(channels, axis, 0))
         w = np.eye(self.shapes[layer][0], dtype=np.float32)

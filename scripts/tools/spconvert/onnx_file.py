@@ -4,6 +4,7 @@
 import collections
 import difflib
 import os
+import shlex
 import sys
 
 from .bytes_of import CURES, kind_of
@@ -77,7 +78,7 @@ def fetch(path, tensor):
     for i in range(len(parts)):
         link = os.path.join(os.path.dirname(path), *parts[: i + 1])
         if os.path.islink(link):
-            copy = f'cp -rL --remove-destination "$(readlink -f {link})" {link}'
+            copy = f'cp -rL --remove-destination "$(readlink -f {shlex.quote(link)})" {shlex.quote(link)}'
             sys.exit(f"{path}: {link} is a link, which onnx does not follow: {copy}")
     if not os.path.isfile(beside):
         folder = os.path.dirname(path) or "."
@@ -194,16 +195,17 @@ def body(call, function):
 
 
 def inline(path, model):
-    """Functions of the model become nodes of its graph; those of another operator set stay, and are returned:
-    { (domain, name): set }."""
+    """Functions of the model become nodes of its graph; those that cannot stay, and are returned: { (domain, name): why }."""
     own = set_of(model.opset_import)
     functions, others = {}, {}
     for f in model.functions:
         key, theirs = (f.domain, f.name), set_of(f.opset_import)
-        if theirs in (None, own):
-            functions[key] = f
+        if theirs not in (None, own):
+            others[key] = f"a function of operator set {theirs}, and the file's is {own}"
+        elif any(a.HasField("g") or a.graphs for a in graphs_of(f.node)):
+            others[key] = "a function with a branch or a loop"
         else:
-            others[key] = theirs
+            functions[key] = f
     nodes = list(expanded(path, model.graph.node, functions)) if functions else list(model.graph.node)
     if functions:
         del model.graph.node[:]

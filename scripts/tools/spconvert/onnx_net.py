@@ -102,7 +102,7 @@ class Onnx(Numbers, Moves, Sizes):
     def __init__(self, path, shape, output=None, taps=()):
         """output: the value that is the result, in place of what the file gives out."""
         self.path = path
-        self.model, kinds, self.others_sets = onnx_file.read(path)
+        self.model, kinds, self.not_inline = onnx_file.read(path)
         graph = self.model.graph
         if output:
             onnx_file.end_with(graph, output, taps)
@@ -256,9 +256,8 @@ class Onnx(Numbers, Moves, Sizes):
 
     def foreign(self, node):
         """Why a node of another domain is no layer."""
-        if (node.domain, node.op_type) in self.others_sets:
-            theirs = self.others_sets[(node.domain, node.op_type)]
-            return f"a function of operator set {theirs}, and the file's is {self.opset}"
+        if (node.domain, node.op_type) in self.not_inline:
+            return self.not_inline[(node.domain, node.op_type)]
         if node.domain == "com.microsoft":
             return (
                 "of the domain com.microsoft, which ONNX Runtime writes when it optimizes: take the file as it was exported"

@@ -22,7 +22,8 @@ def say_kinds(source, counts):
     """Of numbers in other types than float32: { type: how many tensors }."""
     for kind, n in sorted(counts.items()):
         less = ", which rounds them" if kind == "float64" else ""
-        print(f"{source}: {kind} ({n} tensor{'s' * (n != 1)}): written and computed as float32{less}")
+        what = f"{n} tensor{'s' * (n != 1)}" if n else "casts alone"
+        print(f"{source}: {kind} ({what}): written and computed as float32{less}")
 
 
 def two(v):
