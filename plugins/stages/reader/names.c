@@ -27,6 +27,16 @@ void rd_names_free(rd_names *l) {
   *l = (rd_names){0};
 }
 
+void rd_names_clear(rd_names *l) {
+  struct rd_piece *p = l->piece;
+  l->n = 0;
+  if (!p) return;
+  rd_names older = {.piece = p->next};
+  rd_names_free(&older);
+  p->next = NULL;
+  p->used = 0;
+}
+
 static char *keep(rd_names *l, const char *s) {
   size_t n = strlen(s) + 1;
   struct rd_piece *p = l->piece;

@@ -13,6 +13,7 @@ typedef struct rd_names {
   struct rd_piece *piece;
 } rd_names;
 void rd_names_free(rd_names *l);
+void rd_names_clear(rd_names *l);             /* keeps memory for the next ones */
 int rd_names_add(rd_names *l, const char *s); /* keeps a copy; SP_OK or SP_E_NOMEM */
 void rd_names_sort(rd_names *l, int (*order)(const void *a, const void *b));
 /* Orders of pointers to strings. By full name "a-1.png" lies between "a.jpg" and "a.png"; by stem equal ones are
@@ -38,7 +39,7 @@ int rd_is_image(const char *name);   /* .npy */
 int rd_has_labels(const char *name); /* one of the two, or TIFF: its numbers are those that were saved */
 int rd_same_stem(const char *a, const char *b);
 char **rd_find_stem(const rd_names *names, const char *stem); /* sorted by stem: the first that has it, or NULL */
-uint64_t rd_hash_name(const char *name); /* of all but the ending */
+uint64_t rd_hash_name(const char *name);                      /* of all but the ending */
 uint64_t rd_hash_bytes(const char *p, size_t n);
 
 #endif

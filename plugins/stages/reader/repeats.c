@@ -11,9 +11,13 @@
 #include "table.h"
 
 /* ---- finding them ---- */
+typedef struct slot {
+  uint32_t first, hash; /* first: 1 + the first sample of a file; hash: a part of it, so that few names are compared */
+} slot;
+
 typedef struct finder {
   const rd_table *t;
-  uint32_t *slots; /* 1 + the first sample of a file, at its hash or behind it */
+  slot *slots; /* at a file's hash or behind it */
   size_t n_slots;
   uint32_t *folder; /* of each source, the same for the same folder */
 } finder;
@@ -51,11 +55,14 @@ static uint64_t hash_of(const finder *f, const rd_ref *ref) {
   return rd_hash_bytes(name, strlen(name)) + f->folder[ref->source] * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-static uint32_t *slot_of(const finder *f, size_t i) {
+static slot *slot_of(const finder *f, size_t i) {
   uint64_t h = hash_of(f, &f->t->samples[i].image);
   if (f->t->seconds) h = h * 31 + hash_of(f, &f->t->seconds[i]);
   size_t at = (size_t)(h ^ h >> 32) & (f->n_slots - 1);
-  while (f->slots[at] && !same(f, f->slots[at] - 1, i)) at = (at + 1) & (f->n_slots - 1);
+  uint32_t part = (uint32_t)(h >> 32);
+  while (f->slots[at].first && (f->slots[at].hash != part || !same(f, f->slots[at].first - 1, i)))
+    at = (at + 1) & (f->n_slots - 1);
+  f->slots[at].hash = part;
   return &f->slots[at];
 }
 
@@ -68,9 +75,9 @@ int rd_find_repeats(rd_listing *l, int (*seen)(void *arg, size_t earlier, size_t
   int rc = f.slots && f.folder ? know_folders(&f) : SP_E_NOMEM;
   if (rc) rc = rd_no_memory(l);
   for (size_t i = 0; !rc && i < t->n; i++) {
-    uint32_t *slot = slot_of(&f, i);
-    if (*slot) rc = seen(arg, *slot - 1, i);
-    else *slot = (uint32_t)i + 1;
+    slot *s = slot_of(&f, i);
+    if (s->first) rc = seen(arg, s->first - 1, i);
+    else s->first = (uint32_t)i + 1;
   }
   free(f.slots);
   free(f.folder);

@@ -232,7 +232,9 @@ static int read_lines(rd_shard_labels *s, const char *text, size_t n) {
     text = line ? line + 1 : end;
     text_trim(&a, &b);
     if (a == b) continue;
-    snprintf(part, sizeof part, "%.*s", (int)(b - a), a);
+    size_t size = (size_t)(b - a) < sizeof part - 1 ? (size_t)(b - a) : sizeof part - 1;
+    memcpy(part, a, size);
+    part[size] = 0;
     if (rd_names_add(&s->parts, part)) return rd_no_memory(s->l);
   }
   s->listed |= s->parts.n > 1;
@@ -258,11 +260,12 @@ static int no_label(const rd_shard_labels *s, const char *where) {
 }
 
 static int take_class(rd_shard_labels *s, const char *where, rd_sample *to) {
-  const char *target = all_reals(&s->parts) ? "numbers" : "labels";
-  if (s->parts.n > 1 || (!s->parts.n && s->listed))
+  if (s->parts.n > 1 || (!s->parts.n && s->listed)) {
+    const char *target = all_reals(&s->parts) ? "numbers" : "labels";
     return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
                                  "%s has %zu %s, so it is for target = \"%s\" (train_cls.lua, `target = \"%s\"`)",
-                                 where, s->parts.n, *target == 'n' ? "numbers" : "labels", target, target);
+                                 where, s->parts.n, target, target, target);
+  }
   if (!s->parts.n) return no_label(s, where);
   int rc = rd_add_word(&s->words, s->parts.v[0], strlen(s->parts.v[0]), where, &to->label);
   return rc == SP_E_NOMEM ? rd_no_memory(s->l) : rc ? no_label(s, where) : SP_OK;
@@ -321,7 +324,7 @@ static int take_numbers(rd_shard_labels *s, const char *where, rd_sample *to) {
 
 int rd_take_shard_label(rd_shard_labels *s, const char *where, const char *text, size_t n, int is_json, rd_sample *to) {
   int target = s->l->p->target, rc;
-  rd_names_free(&s->parts);
+  rd_names_clear(&s->parts);
   while (n && strchr(" \t\r\n", text[n - 1]) && text[n - 1]) n--;
   while (n && strchr(" \t\r\n", *text) && *text) text++, n--;
   if (memchr(text, 0, n)) return no_label(s, where);

@@ -140,18 +140,52 @@ static int add(sp_ctx *ctx, rd_self *self, uint64_t from, uint64_t to) {
 }
 
 /* ---- the split ---- */
-/* How many of a class's n samples, which are sorted by hash, are for validation. */
-static size_t share_of(const ranked *r, size_t n, double fraction, int labelled) {
-  const double range = 18446744073709551616.0;
+static int is_below(uint64_t hash, double fraction) { return (double)hash < fraction * 18446744073709551616.0; }
+
+/* How many of a class's n samples are for validation; below: as many as their hashes say. */
+static size_t share_of(size_t n, size_t below, double fraction, int labelled) {
   double wanted = fraction * (double)n, slack = wanted > 10 ? wanted / 10 : 1;
-  size_t below = 0, least = fraction > 0 && n > 1, most = n > 1 && fraction < 1 ? n - 1 : n;
-  while (below < n && (double)r[below].hash < fraction * range) below++;
+  size_t least = fraction > 0 && n > 1, most = n > 1 && fraction < 1 ? n - 1 : n;
   if (labelled && n > 1) { /* of one sample the hash alone decides */
     size_t low = wanted > slack ? (size_t)(wanted - slack + 0.999999) : 0, high = (size_t)(wanted + slack);
     if (low > least) least = low;
     if (high < most) most = high > least ? high : least;
   }
   return below < least ? least : below > most ? most : below;
+}
+
+/* The split where the hashes alone give each class its share, as they do in a large set: no order is needed then. Else, and
+ * without memory, 0, and the sides are to be found another way. */
+static int divide_by_hash(const rd_self *self, size_t all, double fraction, size_t *n_val) {
+  typedef struct count {
+    uint32_t n, below;
+  } count;
+  const rd_sample *s = self->table ? self->table->samples : NULL;
+  int labelled = has_labels(self), good = 1;
+  int64_t lowest = INT64_MAX, highest = INT64_MIN;
+  if (!s || self->p->folds || all < 2) return 0;
+  for (size_t i = 0; labelled && i < all; i++) {
+    int64_t label = s[self->list[i]].label;
+    lowest = label < lowest ? label : lowest;
+    highest = label > highest ? label : highest;
+  }
+  size_t classes = labelled ? (size_t)(highest - lowest) + 1 : 1;
+  count *counts = classes <= all ? calloc(classes, sizeof *counts) : NULL;
+  if (!counts) return 0;
+  for (size_t i = 0; i < all; i++) {
+    uint32_t k = self->list[i];
+    count *c = counts + (labelled ? s[k].label - lowest : 0);
+    self->side[k] = (uint8_t)is_below(self->kind->hash(self, k), fraction);
+    c->n++;
+    c->below += self->side[k];
+  }
+  *n_val = 0;
+  for (size_t k = 0; k < classes; k++) {
+    *n_val += counts[k].below;
+    good &= share_of(counts[k].n, counts[k].below, fraction, labelled) == counts[k].below;
+  }
+  free(counts);
+  return good && (*n_val || fraction <= 0);
 }
 
 /* Marks those for validation: place 1. How many there are. */
@@ -164,8 +198,10 @@ static size_t divide(const rd_self *self, ranked *r, size_t n, double fraction) 
   }
   for (size_t from = 0, end; from < n; from = end) {
     end = class_end(r, from, n);
-    size_t k = share_of(r + from, end - from, fraction, has_labels(self));
-    for (size_t i = from; i < from + k; i++) r[i].place = 1;
+    size_t below = 0;
+    while (below < end - from && is_below(r[from + below].hash, fraction)) below++;
+    size_t k = share_of(end - from, below, fraction, has_labels(self));
+    for (size_t i = from; i < end && i - from < k; i++) r[i].place = 1;
     n_val += k;
     if (r[from].hash < r[lowest].hash) lowest = from;
   }
@@ -199,6 +235,16 @@ static int check_folds(sp_ctx *ctx, const rd_self *self) {
   return SP_OK;
 }
 
+/* The same by the order of hashes within each class. */
+static int divide_in_order(sp_ctx *ctx, rd_self *self, size_t all, double fraction, size_t *n_val) {
+  ranked *r = rank(ctx, self, self->list, all, 1);
+  if (!r) return SP_E_NOMEM;
+  *n_val = self->p->folds ? fold(self, r, all) : divide(self, r, all, fraction);
+  for (size_t i = 0; i < all; i++) self->side[r[i].index] = r[i].place > 0;
+  free(r);
+  return SP_OK;
+}
+
 static int part(sp_ctx *ctx, rd_self *self) {
   double fraction = self->p->val_fraction.n ? self->p->val_fraction.v[0] : self->p->default_val_fraction;
   size_t all = (size_t)self->length, n = 0;
@@ -211,18 +257,13 @@ static int part(sp_ctx *ctx, rd_self *self) {
     self->n_split[0] = all - self->n_split[1];
     return SP_OK;
   }
-  ranked *r = rank(ctx, self, self->list, all, 1);
-  if (!r) return SP_E_NOMEM;
-  size_t n_val = self->p->folds ? fold(self, r, all) : divide(self, r, all, fraction);
+  size_t n_val;
+  self->side = calloc(self->total, 1);
+  if (!self->side) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu samples", all);
+  int rc = divide_by_hash(self, all, fraction, &n_val) ? SP_OK : divide_in_order(ctx, self, all, fraction, &n_val);
+  if (rc) return rc;
   self->n_split[0] = all - n_val;
   self->n_split[1] = n_val;
-  self->side = calloc(self->total, 1);
-  if (!self->side) {
-    free(r);
-    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for %zu samples", all);
-  }
-  for (size_t i = 0; i < all; i++) self->side[r[i].index] = r[i].place > 0;
-  free(r);
   for (size_t i = 0; self->p->split != RD_ALL && i < all; i++)
     if (self->side[self->list[i]] == (self->p->split == RD_VAL)) self->list[n++] = self->list[i];
   if (self->p->split == RD_ALL) return SP_OK;
