@@ -286,6 +286,21 @@ def branches():
     ), "refused: softmax: the loss and the predictions have it"
 
 
+def backward(r, stage, weights, name, made, x):
+    """The gradients of the image and of the network's own weights."""
+    stage.set_weights(weights)
+    stage.forward()
+    image = torch.from_numpy(x).requires_grad_()
+    y = made(image)
+    dy = torch.from_numpy(np.random.default_rng(8).uniform(-1, 1, y.shape).astype(np.float32))
+    names = [k for k, _ in made.named_parameters()]
+    wanted = torch.autograd.grad(y, [image, *made.parameters()], dy)
+    d_image, d_weights = stage.backward({"features": dy.numpy()})
+    for k, want in zip(["image", *names], wanted):
+        got = d_image["image"] if k == "image" else d_weights[k]
+        r.near(f"{name}: gradient of {k}", got, want.numpy(), 1e-5 * max(1, float(want.abs().max())))
+
+
 def by_onnx(r, layers_of, name, made, x, y):
     """The same from a file of ONNX, with softmax as it was before operator set 13, and since."""
     import warnings
@@ -352,4 +367,5 @@ def run(r, layers_of, convert):
             stage.set_weights(weights)
             r.near(name, stage.forward()["features"].reshape(y.shape), y.numpy(), 1e-5)
         if name.startswith("branches"):
+            backward(r, Stage("layers", {"layers": Lua(text)}, inputs=[x], training=True), weights, name, made, x)
             by_onnx(r, layers_of, name, made, x, y)
