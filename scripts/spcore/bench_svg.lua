@@ -93,12 +93,13 @@ end
 
 -- Bars beside each other, each in a place that is so wide; with figures where all of them have room.
 local function put_gains(c, series, top, bottom)
-  local each = math.min(40, c.slot * 0.85 / (#series - 1))
+  local each = math.min(48, c.slot * 0.85 / (#series - 1))
   local form, low, high, longest = each >= 34 and "%+.1f" or "%+.0f", 0, 1, 0
+  local function shown(r) return (r.within_noise and "(" .. form .. ")" or form):format(r.gain_percent) end -- as in the table
   for _, s in ipairs(series) do
     for _, r in pairs(s.at) do
       local gain = r.gain_percent or 0
-      low, high, longest = math.min(low, gain), math.max(high, gain), math.max(longest, #form:format(gain))
+      low, high, longest = math.min(low, gain), math.max(high, gain), math.max(longest, r.gain_percent and #shown(r) or 0)
     end
   end
   local room = 0.14 * (high - low) -- for a figure
@@ -109,9 +110,9 @@ local function put_gains(c, series, top, bottom)
       if gain then
         local a, b = y(math.max(gain, 0)), y(math.min(gain, 0))
         c:rect(x + 1, a, each - 2, math.max(b - a, 0.5),
-          { class = series[k].colour, ["fill-opacity"] = series[k].pale }, ("%s, batch %d: %+.1f %%"):format(series[k].name, r.batch, gain))
+          { class = series[k].colour, ["fill-opacity"] = r.within_noise and 0.35 or series[k].pale }, ("%s, batch %d: %+.1f %%"):format(series[k].name, r.batch, gain))
         if longest * letter <= each then
-          c:text(x + each / 2, gain >= 0 and a - 3 or b + 11, form:format(gain), middle)
+          c:text(x + each / 2, gain >= 0 and a - 3 or b + 11, shown(r), middle)
         end
       end
     end

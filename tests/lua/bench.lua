@@ -193,7 +193,10 @@ do -- a gain that the runs of both overlap in
   end
   local text = bench.table(bench.result(rows, { turns = 2 }))
   t.match(text, "s2 .* %(%+60%.0 %%%)\n.*s3 .*  %+73%.3 %%\n.*\n%(%.%.%.%): the runs of both overlap, so the gain may be noise")
-  rows[2] = nil
+  local drawn = bench.result(rows, { turns = 2, script = "x.lua" })
+  local svg = (require "spcore.bench_svg")(drawn)
+  t.match(svg, 'fill%-opacity="0.35"')
+  t.match(svg, ">%(%+60%.0%)</text>.*>%+73%.3</text>")
   rows[2], rows[3] = rows[3], nil
   t.ok(not bench.table(bench.result(rows, { turns = 2 })):find("overlap", 1, true))
 end

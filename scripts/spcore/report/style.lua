@@ -34,12 +34,12 @@ svg.plot { display: block; width: 100%; height: auto; } .mark { fill: var(--dim)
 table { border-collapse: collapse; font-size: 14px; } td, th { padding: 3px 12px 3px 0; text-align: left; vertical-align: top; }
 tr + tr > * { border-top: 1px solid var(--rule); } th { color: var(--dim); font-weight: 500; }
 td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; } td.wrap { overflow-wrap: anywhere; }
-.bars td:first-child { min-width: 110px; } .bars td.bars-at { width: 100%; min-width: 90px; }
+.bars td:first-child { white-space: nowrap; } .bars td.bars-at { width: 100%; min-width: 90px; }
 .bar { background: var(--line0); height: 10px; border-radius: 3px; margin-top: 6px; }
 .matrix td { text-align: center; padding: 4px 7px; border: 1px solid var(--rule); font-variant-numeric: tabular-nums; }
 .matrix th { padding: 4px 7px; max-width: 150px; } .matrix.many th { white-space: nowrap; max-width: none; }
 .matrix.many tr > :first-child { white-space: normal; max-width: 170px; min-width: 90px; }
-.matrix th + th { text-align: center; }
+.matrix:not(.many) th + th { text-align: center; }
 .matrix.many thead th + th { writing-mode: vertical-rl; transform: rotate(180deg); padding: 7px 4px; }
 .versus td, .versus th { white-space: nowrap; } .versus td.wrap { white-space: normal; min-width: 130px; }
 .best { font-weight: 700; }
@@ -64,7 +64,7 @@ ul.findings li.bad { border-color: var(--bad); }
 .wrong { color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
 .scroll > svg { max-width: max(100%, 640px); height: auto; }
 @media (max-width: 600px) {
-  td, th { padding-right: 8px; } .bars td.bars-at { min-width: 40px; } .bars th.n { white-space: normal; }
+  td, th { padding-right: 8px; } .bars td:first-child { white-space: normal; min-width: 110px; } .bars td.bars-at { min-width: 40px; } .bars th.n { white-space: normal; }
   .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
   dl.about { grid-template-columns: 1fr; } dl.about dd { margin-bottom: 5px; }
 }
