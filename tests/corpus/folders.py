@@ -240,5 +240,27 @@ def formats_that_are_not_read(c):
     c.run("data g", 1, "but 1 HEIC image (images/0.heic), to be converted: heif-convert")
 
 
+@case
+def parts_called_as_masks(c):
+    "seg_train/ and seg_test/ with a folder of the same name in each, and seg_pred/ beside them, are no classes"
+    for part in ("train", "test"):
+        for name in ("sea", "forest"):
+            for k in range(3):
+                c.image(f"d/seg_{part}/seg_{part}/{name}/{k}.png", 8)
+    for k in range(3):
+        c.image(f"d/seg_pred/seg_pred/{k}.png", 8)
+    says = "d holds seg_train/ and seg_test/, parts by their names, with folders of images"
+    for target in ("auto", "class"):
+        r = c.run(f"data d --target {target}", 1, says=[says, "name the one that trains, d/seg_train/seg_train", "(--val d/seg_test/seg_test)"], cure=False)
+    c.run("data d/seg_train/seg_train --val d/seg_test/seg_test", says=["6 train, 6 val, 2 classes: forest, sea"])
+    c.cured |= {line for line in r.text.splitlines() if says in line}
+    c.cures("data d --target class", says, "--folders classes")
+    c.run("data d/seg_train --val d/seg_test", 1, says="no class is in both parts: d/seg_train holds seg_train/, and d/seg_test holds seg_test/")
+    for part, name in (("train", "ant"), ("val", "bee")):
+        for k in range(3):
+            c.image(f"e/{part}/{name}/{k}.png", 8)
+    c.run("data e", 1, says="no class is in both parts: e/train holds ant/, and e/val holds bee/")
+
+
 if __name__ == "__main__":
     main()

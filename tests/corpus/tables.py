@@ -440,5 +440,17 @@ def several_tables(c):
     c.run("data d --target map", says="of 3 .csv files train.csv says which files there are")
 
 
+@case
+def odd_labels(c):
+    "classes with % in their names; numbers that are written in two ways are said to be one"
+    for k in range(6):
+        c.image(f"{k}.png", 8)
+    c.write("pct.csv", "file,label\n" + "".join(f"{k}.png,{k % 2}0%\n" for k in range(6)))
+    c.run("data pct.csv", says=["2 classes: 00%, 10%", "train: 00%"])
+    for name, two in (("zero", ("1", "01")), ("real", ("1", "1.0"))):
+        c.write(f"{name}.csv", "file,label\n" + "".join(f"{k}.png,{two[k % 2]}\n" for k in range(6)))
+        c.run(f"data {name}.csv", says=f"labels such as {two[1]} are read as whole numbers")
+
+
 if __name__ == "__main__":
     main()

@@ -264,6 +264,19 @@ static int find_filled(rd_listing *l, int k, const char *path, rd_names *out) {
   return rc;
 }
 
+static int nothing_in_common(const rd_listing *l, const rd_names in[2]) {
+  char where[2][1024];
+  for (int k = 0; k < 2; k++) {
+    const rd_part *p = &l->parts[k];
+    int n = (int)strlen(p->rel);
+    snprintf(where[k], sizeof where[k], "%.700s%s%.*s", p->base, n ? "/" : "", n ? n - 1 : 0, p->rel);
+  }
+  return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                            "no class is in both parts: %s holds %.200s/, and %s holds %.200s/; target = \"class\" "
+                            "(train_cls.lua) wants the same folders in both, one for each class",
+                            where[0], in[0].v[0], where[1], in[1].v[0]);
+}
+
 /* The subfolders of all parts, sorted. */
 static int find_classes(rd_listing *l, rd_names *classes) {
   rd_names in[2] = {{0}};
@@ -279,6 +292,8 @@ static int find_classes(rd_listing *l, rd_names *classes) {
     }
   }
   if (!rc && join(in, classes)) rc = rd_no_memory(l);
+  if (!rc && in[0].n && in[1].n && classes->n == in[0].n + in[1].n)
+    rc = nothing_in_common(l, in);
   for (int k = 0; k < 2; k++) rd_names_free(&in[k]);
   return rc || classes->n ? rc : rd_no_layout(l->ctx, l->p->path);
 }
@@ -326,6 +341,7 @@ typedef struct survey {
   const char *kind[3];           /* RD_IMAGES, RD_MASKS, of no part */
   const char *divided[RD_PARTS]; /* parts that hold folders with pictures */
   const char *flat[RD_PARTS];    /* parts that hold pictures themselves */
+  const char *doubtful[RD_PARTS]; /* parts that hold folders, but are called as masks are: seg_train */
   const char *maps;              /* called as maps of numbers are */
   const char *other;             /* the first with pictures and another name */
 } survey;
@@ -338,6 +354,7 @@ static void look_at(survey *s, const char *dir, const char *name) {
     if (rd_has_folders(path)) s->divided[n.part] = name;
     else if (rd_has_picture(path, 0)) s->flat[n.part] = name;
   }
+  if (n.part && n.kind == RD_MASKS && rd_has_folders(path)) s->doubtful[n.part] = name;
   s->kind[n.kind] = name;
   if (rd_read_map_folder_name(name).kind == RD_MASKS) s->maps = name;
   if (n.part) return;
@@ -368,6 +385,32 @@ static const char *first(const char *const *names) {
   return NULL;
 }
 
+/* dir/name, or where folders within it hold nothing else the innermost of those, whose folders are classes. */
+static void innermost(const char *dir, const char *name, char *out, size_t size) {
+  char sub[4096];
+  rd_names names = {0};
+  int n = snprintf(out, size, "%s/%s", dir, name);
+  while (n < (int)size && !rd_subfolders(out, &names) && names.n == 1 &&
+         snprintf(sub, sizeof sub, "%.3000s/%.900s", out, names.v[0]) < (int)sizeof sub && rd_has_folders(sub)) {
+    n = snprintf(out, size, "%s", sub);
+    rd_names_free(&names);
+    names = (rd_names){0};
+  }
+  rd_names_free(&names);
+}
+
+/* seg_train/ and seg_test/: parts, and called as masks are. */
+static int doubtful(sp_ctx *ctx, const char *dir, const survey *s, int val) {
+  char trains[4096], validates[4096];
+  innermost(dir, s->doubtful[RD_TRAIN_PART], trains, sizeof trains);
+  innermost(dir, s->doubtful[val], validates, sizeof validates);
+  return ctx->host->fail(ctx, SP_E_DATA,
+                         "%s holds %s/ and %s/, parts by their names, with folders of images for target = \"class\" "
+                         "(train_cls.lua): name the one that trains, %.500s, and what validates with "
+                         "`val_path = \"%.500s\"`; if these are classes, give `folders = \"classes\"`",
+                         dir, s->doubtful[RD_TRAIN_PART], s->doubtful[val], trains, validates);
+}
+
 /* Two readings of a folder are possible. */
 static int check_readings(sp_ctx *ctx, const rd_params *p, const char *dir, const survey *s) {
   const char *divided = first(s->divided), *flat = first(s->flat);
@@ -375,6 +418,8 @@ static int check_readings(sp_ctx *ctx, const rd_params *p, const char *dir, cons
   if (s->kind[RD_IMAGES] && s->maps) return mixed_maps(ctx, dir, s->kind[RD_IMAGES], s->maps);
   if (flat && s->kind[RD_MASKS]) return mixed_up(ctx, dir, flat, s->kind[RD_MASKS]); /* train/ beside trainannot/ */
   if (p->folders == RD_FOLDERS_PARTS) return SP_OK;
+  int val = s->doubtful[RD_VAL_PART] ? RD_VAL_PART : RD_TEST_PART;
+  if (!divided && s->doubtful[RD_TRAIN_PART] && s->doubtful[val]) return doubtful(ctx, dir, s, val);
   const char *part = divided ? divided : flat;
   if (part && s->other)
     return ctx->host->fail(ctx, SP_E_DATA,

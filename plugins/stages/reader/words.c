@@ -140,7 +140,8 @@ static int no_whole_number(const numbering *n, size_t i) {
 
 /* Without a list of classes. */
 static int number_alone(numbering *n) {
-  size_t numbers = 0, all = 0, reals = 0, real = 0, floats = 0, first[2] = {0, 0}; /* first: of names, of numbers */
+  size_t numbers = 0, all = 0, reals = 0, real = 0, first[2] = {0, 0}; /* first: of names, of numbers */
+  const char *odd = NULL; /* another number may be written like it: 1.0, 01 */
   for (size_t i = n->w->words.names.n; i-- > 0;) {
     const char *word = n->w->words.names.v[i];
     if (!counts(n, i)) continue;
@@ -150,11 +151,11 @@ static int number_alone(numbering *n) {
     all++;
     if (is_real(word)) reals++;
     if (is_real(word) && !is) real = i;
-    floats += is && strpbrk(word, ".eE+") != NULL;
+    if (is && (strpbrk(word, ".eE+") || (word[word[0] == '-'] == '0' && word[1]))) odd = word;
   }
   if (n->w->as_given) return number_by_order(n);
   if (numbers < all && reals == all) return no_whole_number(n, real);
-  if (floats) rd_note(n->l, "labels such as %s are read as whole numbers", n->w->words.names.v[first[1]]);
+  if (odd) rd_note(n->l, "labels such as %s are read as whole numbers", odd);
   if (numbers == all) return number_by_value(n);
   if (!numbers) return number_by_order(n);
   return n->l->ctx->host->fail(

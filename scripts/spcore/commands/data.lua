@@ -89,8 +89,9 @@ local function find_target()
   local target, ok, why = follow(first)
   if ok and target == "class" and data_target.has_table(dir) and one_folder() and can_open "numbers" then return "numbers" end
   if ok or named or target ~= first then return target end
-  local other, may = follow "class"
+  local other, may, doubt = follow "class"
   if may or other ~= "class" then return other end
+  if doubt:find('target = "class" (', 1, true) then sp.fail(doubt) end -- it is laid out so, and something is to be said first
   if data_target.has_table(dir) and can_open "numbers" then return "numbers" end
   sp.fail(why)
 end
