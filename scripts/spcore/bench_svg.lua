@@ -109,8 +109,9 @@ local function put_gains(c, series, top, bottom)
       local gain, x = r.gain_percent, c.x(i) + (k - 2 - (#series - 1) / 2) * each
       if gain then
         local a, b = y(math.max(gain, 0)), y(math.min(gain, 0))
-        c:rect(x + 1, a, each - 2, math.max(b - a, 0.5),
-          { class = series[k].colour, ["fill-opacity"] = r.within_noise and 0.35 or series[k].pale }, ("%s, batch %d: %+.1f %%"):format(series[k].name, r.batch, gain))
+        local look = { class = series[k].colour, ["fill-opacity"] = r.within_noise and 0.35 or series[k].pale }
+        local what = ("%s, batch %d: %+.1f %%"):format(series[k].name, r.batch, gain)
+        c:rect(x + 1, a, each - 2, math.max(b - a, 0.5), look, what)
         if longest * letter <= each then
           c:text(x + each / 2, gain >= 0 and a - 3 or b + 11, shown(r), middle)
         end

@@ -40,8 +40,9 @@ local function each(text, pattern, there, what)
 end
 local function field_of(class) return function(name) return classes[class][name] end end
 local function method_of(class) return function(name) return functions[class .. ":" .. name] end end
-local function key_of(name) -- of the table that a function takes
-  return function(key) return functions[name]:find("[{ ]" .. key .. "%??:") end
+local function key_of(name) -- of the table that a function takes, which may be a class of its own
+  local class = functions[name]:match "%-%-%-@param %w+%?? (spcore[%w_.]+)"
+  return class and classes[class] and field_of(class) or function(key) return functions[name]:find("[{ ]" .. key .. "%??:") end
 end
 
 -- ---- what `sp` has ----

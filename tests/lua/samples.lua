@@ -113,7 +113,7 @@ local text = page "seg"
 t.eq(count(text, '<img class="sharp" src="data:image/png;base64,[%w+/]+=*" alt="'), 3 * (summary.best.step == 23 and 2 or 3) + 3 * 2)
 t.eq(count(text, '<figure style="%-%-p:url%(data:image/png;base64,[%w+/]+=*%)">'), 6)
 t.match(text, '<s><b style="background:transparent"></b></s>ground<') -- it tints nothing
-t.match(text, '<s><b style="background:#800000"></b></s>disc<') -- as in VOC's pictures
+t.match(text, '<s class="over"><b style="background:#800000"></b></s>disc<') -- as in VOC's pictures, over grey
 told = json.read(file "seg/samples/samples.json")
 t.eq(("%s %d %d %d"):format(told.worst.by, told.worst.of, told.worst.all, told.worst.step), "iou 8 8 23")
 for i = 2, 3 do t.ok(told.worst.samples[i - 1].iou <= told.worst.samples[i].iou, "the worst first") end

@@ -154,8 +154,8 @@ static size_t share_of(size_t n, size_t below, double fraction, int labelled) {
   return below < least ? least : below > most ? most : below;
 }
 
-/* The split where the hashes alone give each class its share, as they do in a large set: no order is needed then. Else, and
- * without memory, 0, and the sides are to be found another way. */
+/* The split where the hashes alone give each class its share, as they do in a large set: no order is needed then. Else,
+ * and without memory, 0, and the sides are to be found another way. */
 static int divide_by_hash(const rd_self *self, size_t all, double fraction, size_t *n_val) {
   typedef struct count {
     uint32_t n, below;

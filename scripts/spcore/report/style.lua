@@ -64,7 +64,8 @@ ul.findings li.bad { border-color: var(--bad); }
 .wrong { color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
 .scroll > svg { max-width: max(100%, 640px); height: auto; }
 @media (max-width: 600px) {
-  td, th { padding-right: 8px; } .bars td:first-child { white-space: normal; min-width: 110px; } .bars td.bars-at { min-width: 40px; } .bars th.n { white-space: normal; }
+  td, th { padding-right: 8px; } .bars td:first-child { white-space: normal; min-width: 110px; }
+  .bars td.bars-at { min-width: 40px; } .bars th.n { white-space: normal; }
   .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
   dl.about { grid-template-columns: 1fr; } dl.about dd { margin-bottom: 5px; }
 }
