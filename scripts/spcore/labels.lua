@@ -6,6 +6,7 @@ local words = require "spcore.words"
 
 local labels = {}
 
+local PALETTES <const> = 511 -- the reader's item that says that palettes differ
 local CHECKED <const> = 512 -- where the reader's items of what was read with check begin
 local FEW <const> = 5 -- samples of a class for validation: a figure of fewer is chance
 local SHOWN <const> = 8
@@ -15,9 +16,10 @@ local function attribute(node, name)
   return ok and value or nil
 end
 
--- of(node, checked) -> what the masks of a reader have: { masks =, of =, pixels = { of each class }, with = { masks that have it },
--- none =, all = pixels }, or { counts = { samples of each class } } of a reader of classes; nil: it says neither. part: "training"
--- or "validation", of the masks that were read with check, not of some that are read now. Raises where a mask is wrong.
+-- of(node, part) -> what the masks of a reader have: { masks =, of =, pixels = { of each class }, with = { masks that have it },
+-- none =, all = pixels, palettes = in words that they differ, or "" }, or { counts = { samples of each class } } of a reader of
+-- classes; nil: it says neither. part: "training" or "validation", of the masks that were read with check, not of some that are
+-- read now. Raises where a mask is wrong.
 function labels.of(node, part)
   local there = math.tointeger(attribute(node, "labels") or 0)
   local counts = attribute(node, "counts")
@@ -37,6 +39,7 @@ function labels.of(node, part)
     return math.tointeger(tonumber(a)), math.tointeger(tonumber(b))
   end
   t.masks, t.of = item(0)
+  t.palettes = node:item("labels", PALETTES)
   t.pixels, t.with, t.all = {}, {}, 0
   for c = 1, t.classes do
     t.pixels[c], t.with[c] = item(c)
@@ -131,6 +134,9 @@ function labels.judge(parts)
   for _, part in ipairs { "training", "validation" } do
     if parts[part] then table.move(odd(parts[part], part), 1, 99, #lines + 1, lines) end
   end
+  local palettes = parts.training and parts.training.palettes or ""
+  if palettes == "" and parts.validation then palettes = parts.validation.palettes or "" end
+  if palettes ~= "" then lines[#lines + 1] = palettes end
   return nil, lines
 end
 

@@ -160,6 +160,18 @@ def colours_unknown(c):
     c.run("data d --check", 1, says=["has the colour #ff0000, which no class in classes.txt has", "void #ff0000"])
 
 
+@case
+def palettes_differ(c):
+    "a converter has given each mask a palette of its own"
+    fill(c, values(0, 1), palette=[255, 0, 0, 0, 255, 0])
+    c.image("d/masks/3.png", values(0, 1, 1, 1), palette=[0, 255, 0, 255, 0, 0])
+    words = "masks have palettes of their own: the value 0 is #ff0000 in d/masks/0.png and #00ff00 in d/masks/3.png"
+    c.run("data d --check", 0, says=words)
+    c.run("run train_seg.lua --data d --size 8 --batch 4 --steps 1 --out r", 0, says="masks have palettes of their own")
+    c.write("d/classes.txt", "a #ff0000\nb #00ff00\n")
+    c.run("data d --check", 0, lacks="palettes of their own")
+
+
 # ---- classes that are missing ----
 reads("absent_class", "a class without a pixel", values(0, 1), [.5, .5, 0, 0], classes="a\nb\nc\n", says="no training mask has class 2 'c'")
 reads("absent_zero", "no 0 at all", values(1, 2), [0, .5, .5, 0], classes="a\nb\nc\n", says=["counted from 1? --mask-values 1=a,2=b", "class 0 'a'"])

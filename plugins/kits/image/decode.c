@@ -333,6 +333,21 @@ int im_has_byte_labels(const im_decoder *d) {
   return im_is_png(d) && d->size > KIND_AT && p[DEPTH_AT] <= 8 && (p[KIND_AT] == GREY || p[KIND_AT] == PALETTE);
 }
 
+int im_palette(const im_decoder *d, uint8_t rgb[768]) {
+  const uint8_t *p = d->file.p;
+  size_t n;
+  if (d->raw.w || !im_is_png(d)) return 0;
+  for (size_t at = 8; d->size - at >= 12 && memcmp(p + at + 4, "IDAT", 4); at += 12 + n) {
+    n = (size_t)p[at] << 24 | (size_t)p[at + 1] << 16 | (size_t)p[at + 2] << 8 | p[at + 3];
+    if (n > d->size - at - 12) return 0;
+    if (memcmp(p + at + 4, "PLTE", 4)) continue;
+    if (n > 768) return 0;
+    memcpy(rgb, p + at + 8, n);
+    return (int)(n / 3);
+  }
+  return 0;
+}
+
 int im_size(im_decoder *d, int *w, int *h) {
   int stored_w, stored_h, rc = decode(d, INT64_MAX, NULL, &stored_w, &stored_h);
   if (!rc) upright(d, stored_w, stored_h, w, h);

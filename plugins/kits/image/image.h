@@ -87,6 +87,8 @@ void im_to_floats(const void *from, int type, size_t n, float *to);
 size_t im_to_whole(const void *from, int type, size_t n, int32_t *to);
 /* What im_load took is a grey or palette PNG of 8 bits or less, or a plane of bytes: im_labels has all of it. */
 int im_has_byte_labels(const im_decoder *d);
+/* The colours of a PNG's palette, RGB triples: how many, 0: what im_load took has none. This function can't fail. */
+int im_palette(const im_decoder *d, uint8_t rgb[768]);
 /* Whether im_rgb takes so many. */
 int im_check_pixels(im_decoder *d, int64_t w, int64_t h, int64_t max_pixels);
 /* RGB triples become brightness, a byte a pixel, as Pillow's convert("L") has it: of grey the byte itself. This

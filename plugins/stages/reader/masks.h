@@ -42,8 +42,10 @@ void rd_tally_mask(rd_tally *t, const uint8_t *labels, size_t n); /* several thr
 /* An item of the attribute `labels`: of some masks of the split, which are read when the first is asked for, and
  * from RD_LABELS_CHECKED and twice that on, with check, of those for training and for validation that were read.
  * First "MASKS OF", how many are counted, of how many; then for each class, and behind them for "no label", "PIXELS
- * MASKS". "! " and why where a mask is wrong. */
+ * MASKS". "! " and why where a mask is wrong. The item RD_PALETTES says in words that palettes of some masks of the
+ * split differ; "": they do not. */
 #define RD_LABELS_CHECKED 512
+#define RD_PALETTES 511
 int rd_label_item(const void *self, uint64_t i, char *to, size_t size);
 
 #endif

@@ -158,6 +158,9 @@ struct rd_self {
   struct rd_survey {
     rd_tally seen;
     char why[IM_WORDS]; /* "": all is well */
+    int32_t colour[255]; /* of each label in the palette of the first mask that has it; -1: none yet */
+    uint32_t has[255];   /* that mask: an index into the whole set */
+    char palettes[2000]; /* a label that has two colours; "": there is none */
   } * survey;           /* on the heap; NULL: nobody has asked */
   uint64_t total, key;  /* samples of the whole set */
   uint64_t ends[2];     /* of a set with splits of its own: where those for training end, and those for validation */
