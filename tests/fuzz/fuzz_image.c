@@ -238,6 +238,8 @@ START_TEST(damaged_files) {
     uint8_t *p = malloc(d.size);
     FZ_CHECK(p, "out of memory");
     d.file = (im_buf){memcpy(p, work, d.size), d.size};
+    uint8_t palette[768];
+    FZ_CHECK(im_palette(&d, palette) <= 256, "round %ld: a palette of more than 256 colours", r);
     for (int as = 0; as < 5; as++) { /* im_rgb, im_labels, im_numbers, im_about, im_keep_read */
       int w = 0, h = 0;
       im_pixels found = {0};
