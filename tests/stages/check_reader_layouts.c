@@ -223,7 +223,7 @@ END_TEST
 
 /* A file that is about something else does not make a folder a layout of its own. */
 START_TEST(test_other_csv) {
-  static const int want[2][2] = {{10, 0}, {20, 1}};
+  static const int want[2][2] = {{10, 0}, {20, 1}}, parts[3][2] = {{10, 0}, {20, 1}, {30, 1}};
   dot("tree/a/x.png", 10);
   dot("tree/b/x.png", 20);
   text("tree/notes.csv", "who,when\nme,now\n");
@@ -231,9 +231,10 @@ START_TEST(test_other_csv) {
   text("tree/labels.csv", "file,label\nb/x.png,1\na/x.png,0\n");
   holds(classes("tree", "", 2), 2, want); /* two of them: none is meant */
   dot("own/train/a/x.png", 10);
-  dot("own/val/b/x.png", 20);
+  dot("own/train/b/x.png", 20);
+  dot("own/val/b/x.png", 30);
   text("own/train/labels.csv", "file,label\na/x.png,1\n"); /* of a part: the whole is folders */
-  holds(classes("own", "", 2), 2, want);
+  holds(classes("own", "", 3), 3, parts);
 }
 END_TEST
 

@@ -21,8 +21,8 @@ void rd_tally_mask(rd_tally *t, const uint8_t *labels, size_t n) {
   __atomic_fetch_add(&t->n, 1, __ATOMIC_RELAXED);
 }
 
-/* Palettes that differ where labels are values: a converter that gives each mask its own best colours has made them, and
- * the values of one say nothing of another's. The first that does is noted. */
+/* Palettes that differ where labels are values: a converter that gives each mask its own best colours has made them,
+ * and the values of one say nothing of another's. The first that does is noted. */
 static void compare_palettes(rd_self *self, rd_worker *w, uint32_t k, size_t n) {
   struct rd_survey *s = self->survey;
   const uint8_t *labels = w->mask.p;
@@ -41,8 +41,8 @@ static void compare_palettes(rd_self *self, rd_worker *w, uint32_t k, size_t n) 
     rd_name(self->table, &self->table->samples[s->has[v]].mask, one, sizeof one);
     rd_name(self->table, &self->table->samples[k].mask, other, sizeof other);
     snprintf(s->palettes, sizeof s->palettes,
-             "masks have palettes of their own: the value %d is #%06x in %s and #%06x in %s. Values are the labels; where "
-             "colours say the class, give each class in classes.txt its colour, NAME #rrggbb",
+             "masks have palettes of their own: the value %d is #%06x in %s and #%06x in %s. Values are the labels; "
+             "where colours say the class, give each class in classes.txt its colour, NAME #rrggbb",
              v, (unsigned)s->colour[v], one, (unsigned)colour, other);
     return;
   }
