@@ -146,10 +146,9 @@ class Onnx(Numbers, Moves, Sizes):
         from onnx import helper
 
         for node in nodes:
-            try:
-                attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            except ValueError:
+            if not all(a.type for a in node.attribute):  # a later onnx makes it None
                 sys.exit(f"{self.path}: damaged: {node.name or node.op_type} has an attribute without a type")
+            attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
             self.take(node, {k: v.decode(errors="replace") if isinstance(v, bytes) else v for k, v in attrs.items()})
 
     @staticmethod
