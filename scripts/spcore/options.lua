@@ -74,6 +74,10 @@ options.common = {
   mask_name = { "", "how masks are called, * being the stem of the image: '*_mask', or 'img_*=mask_*'",
     default = "of the same stem, or by the one rule that fits them all", value = "PATTERN", groups = "reading graph",
     sets = "reader.mask_name", more = "How masks are called, where * is the stem of the image without its ending, such as _*\\_mask_." },
+  mask_folder = { "", "which folder has the masks, where several may: label1, trimaps, SegmentationClassAug",
+    default = "the only one", value = "NAME", groups = "reading graph", sets = "reader.mask_folder",
+    more = "Which folder has the masks, where several may: of two images a sample _label1_ beside _label2_, of folders within _masks/_ one, "
+      .. "of VOC _SegmentationClassAug_." },
   second_name = { "", "of two images a sample in one folder: what names of the first have, and of the second instead: _pre=_post",
     default = "each image is a sample", value = "FIRST=SECOND", groups = "reading graph", sets = "reader.second_name",
     more = "Of two images a sample in one folder: what the names of the first images have, and those of the second ones instead, such as "

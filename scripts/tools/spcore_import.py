@@ -11,6 +11,8 @@ SOURCE is a file, a folder or a zip archive of one of these kinds, which is seen
   labelme           a JSON file with polygons for each image
   yolo              data.yaml, images/ and labels/ with polygons
   cvat              CVAT for images 1.1, an XML file with polygons
+  listed            public sets whose labels or parts are in lists: CIFAR, CUB-200, DTD, Flowers, Food-101, ImageNet,
+                    MNIST, Oxford-IIIT Pet, Stanford Dogs, SVHN, Tiny ImageNet
   masks             images/ and masks/, perhaps with ids that --map makes classes of (Cityscapes, ADE20K, instances)
   classes           a folder for each class
 
@@ -32,7 +34,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from importers import coco, folders, images, shapes, tables, tfrecord  # noqa: E402
+from importers import coco, folders, images, listed, shapes, tables, tfrecord  # noqa: E402
 from importers.common import PROGRAM, Classes, LeftOut, Refused, counted, settle_parts, shown, some  # noqa: E402
 from importers.job import Job  # noqa: E402
 from importers.kinds import KINDS, kind_of  # noqa: E402
@@ -49,10 +51,11 @@ IMPORTERS = {
     "labelme": shapes.LabelMe,
     "yolo": shapes.Yolo,
     "cvat": shapes.Cvat,
+    "listed": listed.Listed,
     "masks": folders.MaskFolders,
     "classes": folders.ClassFolders,
 }
-OF_TREES = ("labelme", "yolo", "cvat", "masks", "classes")
+OF_TREES = ("labelme", "yolo", "cvat", "listed", "masks", "classes")
 
 
 # ---- the import ----
@@ -225,7 +228,7 @@ def run_import(opt, job, folder):
             if not os.path.exists(s):
                 raise Refused(f"{shown(s)}: there is no such file or folder")
     job.drawn = kind in ("coco", "panoptic", "labelme", "yolo", "cvat")
-    if opt.target == "class" and (job.drawn or kind == "masks") or opt.target == "mask" and kind in ("classes", "lmdb"):
+    if opt.target == "class" and (job.drawn or kind == "masks") or opt.target == "mask" and kind in ("classes", "listed", "lmdb"):
         raise Refused(f"--target {opt.target}: {kind} has {'masks' if opt.target == 'class' else 'labels'}")
     if opt.background and not job.drawn:
         raise Refused(
@@ -234,7 +237,7 @@ def run_import(opt, job, folder):
         )
     job.say(f"{some(sources)}: {kind}")
     given = (
-        [job.tree(s) if os.path.isdir(s) or kind in ("masks", "classes", "yolo") else s for s in sources]
+        [job.tree(s) if os.path.isdir(s) or kind in ("masks", "classes", "listed", "yolo") else s for s in sources]
         if kind in OF_TREES
         else sources
     )

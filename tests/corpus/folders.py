@@ -131,9 +131,10 @@ asks("pairs_coco_text", "masks are JSON files", "images/1.png masks/1.json", ".j
 for outer in ["fold0 fold1 fold2", "ILSVRC2012_img_train ILSVRC2012_img_val", "site_a site_b", "Lernen Pruefen"]:
     asks("outer_" + outer.split()[0], f"the same classes in {outer}",
          " ".join(f"{part}/{name}/{k}.png" for part in outer.split() for name in ("ant", "bee") for k in range(4)),
-         ["folders of the same names, ant and bee", f"--val d/{outer.split()[1]}", "--folders classes"])
+         ["parts by words of their names" if "train" in outer else "folders of the same names, ant and bee", f"--val d/{outer.split()[1]}",
+          "--folders classes"])
 reads("inner_others", "classes of other subfolders", "ant/day/1.png ant/night/2.png bee/day/1.png bee/dusk/2.png", "class", 4,
-      "--val-fraction 0.5")
+      "--val-fraction 0.5", note="such as ant/day/: if the inner folders are the classes")
 reads("inner_one", "each class has one folder within", "ant/images/1.png ant/images/2.png bee/images/1.png bee/images/2.png", "class", 4,
       "--val-fraction 0.5")
 

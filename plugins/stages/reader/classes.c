@@ -169,15 +169,35 @@ static void compare_within(inner *in, heap *h, const char *name) {
 /* Folders that all hold the same folders, and no picture of their own, are hardly the classes: two sites, folds, or
  * parts whose names say nothing. */
 static int check_within(rd_listing *l, const inner *in, const rd_names *classes) {
-  const char *base = l->p->path;
+  const char *base = l->p->path, *kind[3] = {NULL};
   if (l->p->folders == RD_FOLDERS_CLASSES || in->direct || in->first.n < 2 || in->n < 2 || (size_t)in->n < classes->n)
     return SP_OK;
+  for (size_t i = 0; i < in->first.n; i++) kind[rd_read_folder_name(in->first.v[i]).kind] = in->first.v[i];
+  if (kind[RD_IMAGES] && kind[RD_MASKS])
+    return l->ctx->host->fail(
+        l->ctx, SP_E_DATA,
+        "%s/%s and %s/%s hold %s/ and %s/ each, which are images and masks by their names: name one of them itself, or "
+        "put the files of all into one images/ and one masks/; if the outer folders are classes, for target = "
+        "\"class\" (train_cls.lua), `folders = \"classes\"`",
+        base, in->name[0], base, in->name[1], kind[RD_IMAGES], kind[RD_MASKS]);
   return l->ctx->host->fail(
       l->ctx, SP_E_DATA,
       "%s/%s and %s/%s hold folders of the same names, %s and %s: are these the classes? Then name one of "
       "the outer folders itself, and another one with `val_path = \"%s/%s\"` if it validates. If the "
       "outer folders are the classes: `folders = \"classes\"`",
       base, in->name[0], base, in->name[1], in->first.v[0], in->first.v[1], base, in->name[1]);
+}
+
+/* Folders within all classes, of other names in each: those may be the classes. */
+static void note_within(rd_listing *l, int k, const inner *in, const rd_names *classes) {
+  const char *base = l->parts[k].base, *rel = l->parts[k].rel;
+  if (k || l->p->folders == RD_FOLDERS_CLASSES || in->direct || classes->n < 2 || !in->first.n ||
+      (size_t)in->n == classes->n)
+    return;
+  rd_note(l,
+          "all images lie in folders within those of the classes, such as %s/%s/: if the inner folders are the "
+          "classes, mkdir NEW; ln -s \"$(realpath '%s/%s')\"/*/* NEW",
+          in->name[0], in->first.v[0], base, rel);
 }
 
 /* The images of class c in part k. Where there are splits, not every class need be in each. */
@@ -206,6 +226,7 @@ static int list_part(rd_listing *l, int k, const rd_names *classes) {
   inner in = {0};
   for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes->v[c], (int64_t)c, &in);
   if (!rc) rc = check_within(l, &in, classes);
+  if (!rc) note_within(l, k, &in, classes);
   rd_names_free(&in.first);
   rd_look_beside(l, k, NULL);
   l->t->ends[k] = l->t->n;
@@ -334,136 +355,14 @@ static int classes_like(const char *base) {
   return found;
 }
 
-/* ---- folders that are none of classes ---- */
-/* What the subfolders of a folder are by their names and by what lies in them. Pointers into names; NULL: none is. */
-typedef struct survey {
-  rd_names names;
-  const char *kind[3];           /* RD_IMAGES, RD_MASKS, of no part */
-  const char *divided[RD_PARTS]; /* parts that hold folders with pictures */
-  const char *flat[RD_PARTS];    /* parts that hold pictures themselves */
-  const char *doubtful[RD_PARTS]; /* parts that hold folders, but are called as masks are: seg_train */
-  const char *maps;              /* called as maps of numbers are */
-  const char *other;             /* the first with pictures and another name */
-} survey;
-
-static void look_at(survey *s, const char *dir, const char *name) {
-  char path[4096];
-  rd_folder_name n = rd_read_folder_name(name);
-  if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) return;
-  if (n.part && n.kind != RD_MASKS) {
-    if (rd_has_folders(path)) s->divided[n.part] = name;
-    else if (rd_has_picture(path, 0)) s->flat[n.part] = name;
-  }
-  if (n.part && n.kind == RD_MASKS && rd_has_folders(path)) s->doubtful[n.part] = name;
-  s->kind[n.kind] = name;
-  if (rd_read_map_folder_name(name).kind == RD_MASKS) s->maps = name;
-  if (n.part) return;
-  if (!s->other && rd_has_picture(path, MAX_DEPTH)) s->other = name;
-}
-
-/* images/ and masks/, whatever they are called. */
-static int mixed_up(sp_ctx *ctx, const char *dir, const char *images, const char *masks) {
-  return ctx->host->fail(ctx, SP_E_INVALID,
-                         "%s holds %s/ and %s/, which are images and masks by their names, for target = \"mask\" "
-                         "(train_seg.lua); target = \"class\" wants one subfolder for each class: if these two are "
-                         "classes, give `folders = \"classes\"`",
-                         dir, images, masks);
-}
-
-static int mixed_maps(sp_ctx *ctx, const char *dir, const char *images, const char *maps) {
-  return ctx->host->fail(
-      ctx, SP_E_INVALID,
-      "%s holds %s/ and %s/, which are images and maps of numbers by their names, for target = \"map\" "
-      "(train_map.lua); target = \"class\" wants one subfolder for each class: if these two are "
-      "classes, give `folders = \"classes\"`",
-      dir, images, maps);
-}
-
-static const char *first(const char *const *names) {
-  for (int k = RD_TRAIN_PART; k < RD_PARTS; k++)
-    if (names[k]) return names[k];
-  return NULL;
-}
-
-/* dir/name, or where folders within it hold nothing else the innermost of those, whose folders are classes. */
-static void innermost(const char *dir, const char *name, char *out, size_t size) {
-  char sub[4096];
-  rd_names names = {0};
-  int n = snprintf(out, size, "%s/%s", dir, name);
-  while (n < (int)size && !rd_subfolders(out, &names) && names.n == 1 &&
-         snprintf(sub, sizeof sub, "%.3000s/%.900s", out, names.v[0]) < (int)sizeof sub && rd_has_folders(sub)) {
-    n = snprintf(out, size, "%s", sub);
-    rd_names_free(&names);
-    names = (rd_names){0};
-  }
-  rd_names_free(&names);
-}
-
-/* seg_train/ and seg_test/: parts, and called as masks are. */
-static int doubtful(sp_ctx *ctx, const char *dir, const survey *s, int val) {
-  char trains[4096], validates[4096];
-  innermost(dir, s->doubtful[RD_TRAIN_PART], trains, sizeof trains);
-  innermost(dir, s->doubtful[val], validates, sizeof validates);
-  return ctx->host->fail(ctx, SP_E_DATA,
-                         "%s holds %s/ and %s/, parts by their names, with folders of images for target = \"class\" "
-                         "(train_cls.lua): name the one that trains, %.500s, and what validates with "
-                         "`val_path = \"%.500s\"`; if these are classes, give `folders = \"classes\"`",
-                         dir, s->doubtful[RD_TRAIN_PART], s->doubtful[val], trains, validates);
-}
-
-/* Two readings of a folder are possible. */
-static int check_readings(sp_ctx *ctx, const rd_params *p, const char *dir, const survey *s) {
-  const char *divided = first(s->divided), *flat = first(s->flat);
-  if (s->kind[RD_IMAGES] && s->kind[RD_MASKS]) return mixed_up(ctx, dir, s->kind[RD_IMAGES], s->kind[RD_MASKS]);
-  if (s->kind[RD_IMAGES] && s->maps) return mixed_maps(ctx, dir, s->kind[RD_IMAGES], s->maps);
-  if (flat && s->kind[RD_MASKS]) return mixed_up(ctx, dir, flat, s->kind[RD_MASKS]); /* train/ beside trainannot/ */
-  if (p->folders == RD_FOLDERS_PARTS) return SP_OK;
-  int val = s->doubtful[RD_VAL_PART] ? RD_VAL_PART : RD_TEST_PART;
-  if (!divided && s->doubtful[RD_TRAIN_PART] && s->doubtful[val]) return doubtful(ctx, dir, s, val);
-  const char *part = divided ? divided : flat;
-  if (part && s->other)
-    return ctx->host->fail(ctx, SP_E_DATA,
-                           "%s holds %s/, a part by its name, and %s/, a class by its name: is %s a class, too, "
-                           "`folders = \"classes\"`, or a part, so that %s/ is left out, `folders = \"parts\"`?",
-                           dir, part, s->other, part, divided ? s->other : part);
-  if (flat && !divided)
-    return ctx->host->fail(ctx, SP_E_DATA,
-                           "%s/%s holds pictures, but no folder for each class: a part by its name wants one, as "
-                           "%s/cat/1.jpg; if %s is a class, give `folders = \"classes\"`; labels may also "
-                           "stand in a .csv file",
-                           dir, flat, flat, flat);
-  return SP_OK;
-}
-
-/* `dir` and, where it holds parts, these. */
-static int check_folder(sp_ctx *ctx, const rd_params *p, const char *dir) {
-  survey s = {.other = NULL};
-  char sub[4096];
-  rd_subfolders(dir, &s.names);
-  for (size_t i = 0; i < s.names.n; i++) look_at(&s, dir, s.names.v[i]);
-  int rc = check_readings(ctx, p, dir, &s);
-  for (int k = RD_TRAIN_PART; !rc && k < RD_PARTS; k++)
-    if (s.divided[k] && snprintf(sub, sizeof sub, "%s/%s", dir, s.divided[k]) < (int)sizeof sub) {
-      rd_names names = {0};
-      const char *kind[3] = {NULL};
-      rd_subfolders(sub, &names);
-      for (size_t i = 0; i < names.n; i++) kind[rd_read_folder_name(names.v[i]).kind] = names.v[i];
-      if (kind[RD_IMAGES] && kind[RD_MASKS]) rc = mixed_up(ctx, sub, kind[RD_IMAGES], kind[RD_MASKS]);
-      rd_names_free(&names);
-    }
-  rd_names_free(&s.names);
-  return rc;
-}
-
-/* ---- the layout ---- */
 static int classes_list(rd_listing *l) {
   const char *base = l->p->path;
   char dir[4096];
   rd_names classes = {0};
   if (snprintf(dir, sizeof dir, "%s%s%s", base, *l->within ? "/" : "", l->within) >= (int)sizeof dir)
     return rd_too_long(l->ctx, base, l->within);
-  int rc = l->p->folders == RD_FOLDERS_CLASSES ? SP_OK : check_folder(l->ctx, l->p, dir);
-  if (!rc) rc = rd_find_parts(l, "a folder for each class");
+  int rc = l->p->folders == RD_FOLDERS_CLASSES ? SP_OK : rd_check_classes(l->ctx, l->p, dir);
+  if (!rc) rc = rd_find_parts(l, "a folder for each class, for target = \"class\" (train_cls.lua)");
   if (!rc) rc = find_classes(l, &classes);
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k, &classes);
   if (!rc && strlen(l->parts[0].rel) > strlen(l->within)) rd_look_beside(l, 2, (const char *const[]){NULL});

@@ -26,7 +26,7 @@ static const char *const kinds[][40] = {
          "annotation", "annots", "annot",       "annos",   "anno",          "ann",          "anns",
          "gt",         "gts",    "groundtruth", "truth",   "segmentations", "segmentation", "segmentationclass",
          "segs",       "seg",    "segm",        "targets", "target",        "gtfine",       "gtcoarse",
-         "labelids",   "manual", "semantic",    NULL},
+         "labelids",   "manual", "semantic",    "stuffthingmaps", "parsing", NULL},
 };
 static const char *const maps[] = {"depth",     "depths",      "depthmap",  "depthmaps", "map",     "maps",
                                    "disparity", "disparities", "disp",      "height",    "heights", "heightmap",
@@ -81,7 +81,9 @@ static int take_word(const char *s, size_t n, int of_maps, rd_folder_name *out) 
   return 1;
 }
 
-static rd_folder_name read_name(const char *name, int of_maps) {
+enum { OF_MAPS = 1, ANY_WORDS = 2 };
+
+static rd_folder_name read_name(const char *name, int how) {
   rd_folder_name out = {RD_NO_PART, RD_NO_KIND};
   char low[64];
   size_t n = strlen(name);
@@ -90,14 +92,16 @@ static rd_folder_name read_name(const char *name, int of_maps) {
   for (const char *p = low; *p;) {
     size_t k = 0;
     while (isalpha((unsigned char)p[k]) || (unsigned char)p[k] >= 128) k++;
-    if (k && !take_word(p, k, of_maps, &out)) return (rd_folder_name){RD_NO_PART, RD_NO_KIND};
+    if (k && !take_word(p, k, how & OF_MAPS, &out) && !(how & ANY_WORDS))
+      return (rd_folder_name){RD_NO_PART, RD_NO_KIND};
     p += k ? k : 1;
   }
   return out;
 }
 
 rd_folder_name rd_read_folder_name(const char *name) { return read_name(name, 0); }
-rd_folder_name rd_read_map_folder_name(const char *name) { return read_name(name, 1); }
+rd_folder_name rd_read_map_folder_name(const char *name) { return read_name(name, OF_MAPS); }
+rd_folder_name rd_read_hints(const char *name) { return read_name(name, ANY_WORDS); }
 
 int rd_is_junk(const char *name) {
   static const char *const names[] = {

@@ -258,6 +258,8 @@ int rd_no_layout(sp_ctx *ctx, const char *path) {
   size_t most = 100000; /* entries: the folder may be any */
   if (left && rd_leave_unread(left, path, "", 3, &most)) rd_unread_words(left, words, sizeof words);
   free(left);
+  int both = rd_check_one_folder(ctx, path);
+  if (both) return both;
   if (*words)
     return ctx->host->fail(ctx, SP_E_NOTFOUND, "%s holds no image of a format that is read, but %s", path, words);
   return ctx->host->fail(
@@ -343,11 +345,12 @@ static int find_lister(rd_listing *l) {
       return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,
                                 "%s holds nothing but %.*s/; that is laid out as %s: give its path, %s/%.*s", p->path,
                                 (int)n, l->within, found->name, p->path, (int)n, l->within);
-    rd_note(l, "the data lies in %.*s/", (int)n, l->within);
+    rd_note_within(l);
   }
   int unfit =
       RD_OF_ROWS(p->target) && found && found->target != p->target && found != &rd_arrays && found != &rd_shards;
-  int rc = !found || unfit ? rd_check_one_csv(l->ctx, p->path) : SP_OK;
+  int rc = p->files.n || (found && found != &rd_classes && found != &rd_pairs) ? SP_OK : rd_check_known(l);
+  if (!rc && (!found || unfit)) rc = rd_check_one_csv(l->ctx, p->path);
   if (rc) return rc;
   if (RD_OF_ROWS(p->target) && (!found || unfit))
     return l->ctx->host->fail(l->ctx, SP_E_NOTFOUND,

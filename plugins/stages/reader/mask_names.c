@@ -171,12 +171,13 @@ static int no_mask(rd_listing *l, const char *const where[2], const mask_rule *r
 }
 
 static int several(rd_listing *l, const char *const where[2], const search *s, const char *image) {
-  char a[300], b[300];
-  return l->ctx->host->fail(
-      l->ctx, SP_E_DATA,
-      "%s/%s has several masks: %s/%s and %s/%s; say which are meant: `mask_name = \"%s\"` or `mask_name = \"%s\"`",
-      where[0], image, where[1], mask_of(&s->rules[0], s->masks, image), where[1],
-      mask_of(&s->rules[1], s->masks, image), in_words(&s->rules[0], a), in_words(&s->rules[1], b));
+  char words[300], list[2048] = "";
+  for (int i = 0, n = 0; i < s->n && n < (int)sizeof list; i++)
+    n += snprintf(list + n, sizeof list - (size_t)n, "%s`mask_name = \"%s\"`", !i ? "" : i + 1 < s->n ? ", " : " or ",
+                  in_words(&s->rules[i], words));
+  return l->ctx->host->fail(l->ctx, SP_E_DATA, "%s/%s has %d masks, such as %s/%s and %s; say which are meant: %s",
+                            where[0], image, s->n, where[1], mask_of(&s->rules[0], s->masks, image),
+                            mask_of(&s->rules[1], s->masks, image), list);
 }
 
 static int find_rule(rd_listing *l, const char *const where[2], const rd_names *images, const rd_names *masks,

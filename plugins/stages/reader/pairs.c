@@ -17,6 +17,8 @@
 #include "table.h"
 #include "two_names.h"
 
+#define MOST_DEPTH 16 /* of folders within each other */
+
 /* ---- which folders ---- */
 /* The folders of images and of masks, of each part, below `dir`; "": there is none. RD_NO_PART: of no part. */
 typedef struct plan {
@@ -108,25 +110,62 @@ static int maps_like(const char *dir) {
 }
 
 /* ---- what is in them ---- */
-/* One entry of the folder base/part/sub, whose path is `dir`. */
-static int list_entry(sp_ctx *ctx, const char *dir, size_t rel, const struct dirent *e, rd_names *out, rd_left *left) {
+/* A folder that is listed, perhaps with all below. rel: where in paths the name below the data's folder begins. */
+typedef struct sweep {
+  rd_listing *l;
+  const char *path;
+  size_t rel;
+  int is_deep;
+  rd_names *out;
+  rd_left *left;
+} sweep;
+
+static int list_folder(const sweep *s, const char *within, int depth);
+
+/* One entry of the folder path/within, whose name is `name` from `path` on. */
+static int list_entry(const sweep *s, const char *name, const struct dirent *e, int depth) {
   char path[4096 + NAME_MAX + 2];
-  if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) return SP_OK;
-  snprintf(path, sizeof path, "%.4095s/%s", dir, e->d_name);
+  sp_ctx *ctx = s->l->ctx;
+  if (snprintf(path, sizeof path, "%s/%s", s->path, name) >= (int)sizeof path)
+    return rd_too_long(ctx, s->path, name);
   if (rd_is_junk(e->d_name)) {
-    rd_leave_junk(left, path + rel);
+    rd_leave_junk(s->left, path + s->rel);
     return SP_OK;
   }
   int kind = rd_entry_kind(path, e);
+  if (kind == DT_DIR && s->is_deep && depth < MOST_DEPTH) return list_folder(s, name, depth + 1);
   if (kind == DT_DIR || !(rd_is_picture(e->d_name) || rd_is_array(e->d_name))) {
-    rd_leave(left, path + rel, kind);
+    rd_leave(s->left, path + s->rel, kind);
     return SP_OK;
   }
   if (kind < 0)
     return ctx->host->fail(ctx, SP_E_IO, "%s: %s; a link that leads nowhere is removed or made again", path,
                            strerror(errno));
-  return rd_names_add(out, e->d_name) ? ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the names in folder %s", dir)
-                                      : SP_OK;
+  return rd_names_add(s->out, name) ? rd_no_memory(s->l) : SP_OK;
+}
+
+static int list_folder(const sweep *s, const char *within, int depth) {
+  char path[4096], name[4096];
+  sp_ctx *ctx = s->l->ctx;
+  if (snprintf(path, sizeof path, "%s%s%s", s->path, *within ? "/" : "", within) >= (int)sizeof path)
+    return rd_too_long(ctx, s->path, within);
+  int rc = rd_stamp_path(s->l, path);
+  DIR *d = opendir(path);
+  if (!d)
+    return ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO,
+                           "folder %s: %s; a data folder holds images/*." RD_ENDINGS
+                           " and masks/*.png of the same names (built-in sets are \"shapes\" and \"random\")",
+                           path, strerror(errno));
+  errno = 0;
+  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) {
+    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+    if (snprintf(name, sizeof name, "%s%s%s", within, *within ? "/" : "", e->d_name) >= (int)sizeof name)
+      rc = rd_too_long(ctx, path, e->d_name);
+    else rc = list_entry(s, name, e, depth);
+  }
+  if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
+  closedir(d);
+  return rc;
 }
 
 /* What is wrong with a folder without a picture. */
@@ -143,20 +182,17 @@ static int no_pictures(sp_ctx *ctx, const char *path, int is_masks, const rd_lef
                          boxes, *words ? ", but " : "", words);
 }
 
+static int list_all(const sweep *s, int is_masks) {
+  int rc = list_folder(s, "", 0);
+  return rc || s->out->n ? rc : no_pictures(s->l->ctx, s->path, is_masks, s->left);
+}
+
 int rd_list_pictures(rd_listing *l, const char *path, size_t rel, int is_masks, rd_names *out, rd_left *left) {
-  sp_ctx *ctx = l->ctx;
-  int rc = rd_stamp_path(l, path);
-  DIR *d = opendir(path);
-  if (!d)
-    return ctx->host->fail(ctx, errno == ENOENT ? SP_E_NOTFOUND : SP_E_IO,
-                           "folder %s: %s; a data folder holds images/*." RD_ENDINGS
-                           " and masks/*.png of the same names (built-in sets are \"shapes\" and \"random\")",
-                           path, strerror(errno));
-  errno = 0;
-  for (struct dirent *e; !rc && (e = readdir(d)); errno = 0) rc = list_entry(ctx, path, rel, e, out, left);
-  if (!rc && errno) rc = ctx->host->fail(ctx, SP_E_IO, "folder %s: %s", path, strerror(errno));
-  closedir(d);
-  return rc || out->n ? rc : no_pictures(ctx, path, is_masks, left);
+  return list_all(&(sweep){l, path, rel, 0, out, left}, is_masks);
+}
+
+int rd_list_below(rd_listing *l, const char *path, size_t rel, int is_masks, rd_names *out, rd_left *left) {
+  return list_all(&(sweep){l, path, rel, 1, out, left}, is_masks);
 }
 
 /* ---- into the table ---- */
@@ -240,14 +276,14 @@ static int add_pairs(rd_listing *l, const char *const where[2], const rd_names *
 }
 
 /* rel: of the folders of images and of masks, from `base` on. */
-static int list_part(rd_listing *l, int k, const char *base, const char rel[2][1024]) {
+static int list_part(rd_listing *l, int k, const char *base, char rel[2][1024]) {
   rd_names names[2] = {{0}};
   char paths[2][4096];
-  int rc = SP_OK;
+  int is_deep, rc = rd_look_nested(l, base, rel, &is_deep);
   for (int j = 0; !rc && j < 2; j++) {
     if (snprintf(paths[j], sizeof paths[j], "%s/%s", base, rel[j]) >= (int)sizeof paths[j])
       rc = l->ctx->host->fail(l->ctx, SP_E_INVALID, "path is longer than %zu bytes: %.200s...", sizeof paths[j], base);
-    else rc = rd_list_pictures(l, paths[j], strlen(base) + 1, j, &names[j], &l->t->left[k]);
+    else rc = (is_deep ? rd_list_below : rd_list_pictures)(l, paths[j], strlen(base) + 1, j, &names[j], &l->t->left[k]);
     rd_names_sort(&names[j], rd_by_stem);
   }
   const char *const where[2] = {paths[0], paths[1]};
@@ -278,7 +314,7 @@ static int list_as(rd_listing *l, int k, const char *base, const plan *p, int pa
   char rel[2][1024];
   int rc = name_folders(l, p, part, within, rel);
   l->parts[k] = (rd_part){base, ""};
-  return rc ? rc : list_part(l, k, base, (const char(*)[1024])rel);
+  return rc ? rc : list_part(l, k, base, rel);
 }
 
 /* The folders of a divided set that are stamped, and that its parts lie in. */
@@ -378,12 +414,12 @@ static int not_pairs(sp_ctx *ctx, const char *base, int target) {
                          base);
 }
 
-/* No masks, and folders where the images would lie: images/train/cat. */
+/* No masks, and folders where the images would lie: images/train/cat, perhaps beside lists in labels/. */
 static int are_classes(const char *dir, const plan *p) {
   char path[4096];
   int yes = 0;
   for (int k = 0; k < RD_PARTS; k++) {
-    if (*p->of[k][RD_MASKS]) return 0;
+    if (*p->of[k][RD_MASKS] && rd_may_be_masks(dir, p->of[k][RD_MASKS])) return 0;
     if (!*p->of[k][RD_IMAGES]) continue;
     if (snprintf(path, sizeof path, "%s/%s", dir, p->of[k][RD_IMAGES]) >= (int)sizeof path) return 0;
     yes |= !rd_has_picture(path, 0) && rd_has_folders(path);

@@ -52,6 +52,25 @@ int rd_has_picture(const char *path, int depth) {
   return found;
 }
 
+static int has_outlines(const char *path, int depth) {
+  char sub[4096];
+  int found = 0;
+  DIR *d = opendir(path);
+  for (struct dirent *e; d && !found && (e = readdir(d));) {
+    const char *dot = strrchr(e->d_name, '.');
+    if (rd_is_junk(e->d_name) || snprintf(sub, sizeof sub, "%s/%s", path, e->d_name) >= (int)sizeof sub) continue;
+    found = rd_entry_kind(sub, e) == DT_DIR ? depth && has_outlines(sub, depth - 1) : dot && !strcmp(dot, ".json");
+  }
+  if (d) closedir(d);
+  return found;
+}
+
+int rd_may_be_masks(const char *dir, const char *name) {
+  char path[4096];
+  if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) return 0;
+  return rd_has_picture(path, LOOK_DEPTH) || has_outlines(path, 2);
+}
+
 int rd_has_folders(const char *path) {
   rd_names names = {0};
   char sub[4096];
@@ -81,22 +100,50 @@ int rd_looks_divided(const char *dir, const rd_lister *lister) {
   return found;
 }
 
-/* The only subfolder of base/within goes behind `within`. */
+/* The only one of these folders, or the only one with pictures where none lies beside them; NULL: there is none. */
+static const char *only_one(const char *path, const rd_names *names) {
+  const char *only = NULL;
+  char sub[4096];
+  if (names->n == 1) return names->v[0];
+  if (rd_has_picture(path, 0)) return NULL;
+  for (size_t i = 0; i < names->n; i++) {
+    if (snprintf(sub, sizeof sub, "%s/%s", path, names->v[i]) >= (int)sizeof sub || !rd_has_picture(sub, LOOK_DEPTH))
+      continue;
+    if (only) return NULL;
+    only = names->v[i];
+  }
+  return only;
+}
+
+/* That subfolder of base/within goes behind `within`. */
 static int enter_only(const char *base, char *within, size_t size) {
   char path[4096];
   rd_names names = {0};
   int n = snprintf(path, sizeof path, "%s/%s", base, within), entered = 0;
-  if (n < (int)sizeof path && !rd_subfolders(path, &names) && names.n == 1) {
+  const char *only = n < (int)sizeof path && !rd_subfolders(path, &names) ? only_one(path, &names) : NULL;
+  if (only) {
     size_t at = strlen(within);
-    entered = snprintf(within + at, size - at, "%s/", names.v[0]) < (int)(size - at);
+    entered = snprintf(within + at, size - at, "%s/", only) < (int)(size - at);
   }
   rd_names_free(&names);
   return entered;
 }
 
+/* Two folders or more, each with pictures somewhere, and none beside them. */
+static int has_deep_classes(const char *path) {
+  rd_names names = {0};
+  char sub[4096];
+  int n = 0;
+  rd_subfolders(path, &names);
+  for (size_t i = 0; i < names.n && n < 2; i++)
+    n += snprintf(sub, sizeof sub, "%s/%s", path, names.v[i]) < (int)sizeof sub && rd_has_picture(sub, LOOK_DEPTH);
+  rd_names_free(&names);
+  return n > 1 && !rd_has_picture(path, 0);
+}
+
 const rd_lister *rd_look_within(const rd_params *p, const rd_lister *(*at)(const rd_params *p, const char *dir),
                                 char *within, size_t size) {
-  char path[4096];
+  char path[4096] = "";
   *within = 0;
   for (int i = 0; i < MAX_WITHIN && enter_only(p->path, within, size); i++) {
     if (snprintf(path, sizeof path, "%s/%s", p->path, within) >= (int)sizeof path) break;
@@ -104,8 +151,26 @@ const rd_lister *rd_look_within(const rd_params *p, const rd_lister *(*at)(const
     const rd_lister *l = at(p, path);
     if (l) return l;
   }
+  if (*within && p->target == RD_TARGET_CLASS && has_deep_classes(path)) return &rd_classes;
   *within = 0;
   return NULL;
+}
+
+/* Folders beside it, which have no picture, are named. */
+void rd_note_within(rd_listing *l) {
+  char path[4096], beside[512] = "";
+  rd_names names = {0};
+  const char *within = l->within;
+  size_t n = strlen(within) - 1, at = n, used = 0;
+  while (at && within[at - 1] != '/') at--;
+  if (snprintf(path, sizeof path, "%s/%.*s", l->p->path, (int)at, within) < (int)sizeof path)
+    rd_subfolders(path, &names);
+  for (size_t i = 0; i < names.n && used + 80 < sizeof beside; i++)
+    if (strncmp(names.v[i], within + at, n - at) || names.v[i][n - at])
+      used += (size_t)snprintf(beside + used, sizeof beside - used, "%s%.60s/", used ? ", " : "", names.v[i]);
+  rd_names_free(&names);
+  rd_note(l, "the data lies in %.*s/%s%s", (int)n, within, used ? "; without a picture, and not read: " : "",
+          beside);
 }
 
 /* ---- another folder, a fraction ---- */
@@ -209,12 +274,14 @@ static int take_parts(rd_listing *l, const char *dir, const rd_names *names, con
   int rc = name_parts(l, dir, names, of, there);
   if (rc) return rc;
   const char *const *t = there;
+  int has = of[RD_TRAIN_PART] ? RD_TRAIN_PART : RD_VAL_PART, lacks = RD_TRAIN_PART + RD_VAL_PART - has;
+  int is_train = has == RD_TRAIN_PART; /* it can be divided */
   if (t[RD_TRAIN_PART] && t[RD_VAL_PART] && !of[RD_TRAIN_PART] != !of[RD_VAL_PART])
     return l->ctx->host->fail(
         l->ctx, SP_E_DATA,
-        "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no splits",
-        dir, t[of[RD_TRAIN_PART] ? RD_TRAIN_PART : RD_VAL_PART], what, dir,
-        t[of[RD_TRAIN_PART] ? RD_VAL_PART : RD_TRAIN_PART]);
+        "%s/%s holds %s, %s/%s does not; give both the same layout, or other names if they are no splits%s%s%s%s", dir,
+        t[has], what, dir, t[lacks], is_train ? "; or name " : "", is_train ? dir : "", is_train ? "/" : "",
+        is_train ? t[has] : "");
   if ((rc = rd_choose_parts(l, of, &c))) return rc;
   rc = set_part(l, 0, c.part[0] ? of[c.part[0]] : "");
   if (rc || !c.part[1]) return rc || !*l->p->val_path ? rc : rd_other_part(l, what);

@@ -143,8 +143,8 @@ const sp_param rd_param_table[] = {
     {.name = "mask_folder",
      .type = SP_PARAM_STRING,
      AT(mask_folder),
-     .doc = "of data with two images a sample: which folder has the labels, where several may, such as label1 beside "
-            "label2"},
+     .doc = "which folder has the masks, where several may: of data with two images a sample, such as label1 beside "
+            "label2; of folders within masks/; of VOC, SegmentationClassAug"},
     {.name = "second_name",
      .type = SP_PARAM_STRING,
      AT(second_name),

@@ -215,13 +215,17 @@ int rd_too_long(sp_ctx *ctx, const char *base, const char *rel);
 void rd_note(rd_listing *l, const char *fmt, ...) SP_PRINTF(2, 3);
 /* Some picture lies in the folder, or in one of those below it, at most `depth` folders down. */
 int rd_has_picture(const char *path, int depth);
+/* A folder whose name is one of masks: it has pictures, or outlines as .json, and not only lists. */
+int rd_may_be_masks(const char *dir, const char *name);
 /* Some subfolder has a picture, at any depth. */
 int rd_has_folders(const char *path);
 /* A subfolder is a part by its name, and has the layout. */
 int rd_looks_divided(const char *dir, const rd_lister *lister);
-/* The layout that at() finds in the only subfolder, or in the only one of that; NULL: there is none. */
+/* The layout that at() finds in the only subfolder, or the only one with pictures, or in the only one of that; NULL:
+ * there is none. */
 const rd_lister *rd_look_within(const rd_params *p, const rd_lister *(*at)(const rd_params *p, const char *dir),
                                 char *within, size_t size);
+void rd_note_within(rd_listing *l); /* where it lies */
 /* The data says itself what is for validation: fails where a parameter does so too. has: "has ..., which say". */
 int rd_check_own(rd_listing *l, const char *has);
 /* Makes val_path the second part. what: the layout in words. */
@@ -244,6 +248,16 @@ void rd_remark_loss(const rd_self *self, rd_worker *w, const rd_ref *ref);
 /* ---- twos.c ---- */
 /* Fails where folders of classes are two images a sample by their names, with labels. */
 int rd_doubt_classes(rd_listing *l, const char *dir);
+
+/* ---- class_doubts.c ---- */
+/* Fails where the folders in `dir`, and in those of its parts, are hardly classes; not where folders = "classes". */
+int rd_check_classes(sp_ctx *ctx, const rd_params *p, const char *dir);
+/* Fails where images and masks lie in one folder, with the commands that part them. */
+int rd_check_one_folder(sp_ctx *ctx, const char *dir);
+
+/* ---- known_sets.c ---- */
+/* Public sets whose labels or parts are in lists of their own, by the files that they have. Fails, or notes it. */
+int rd_check_known(rd_listing *l);
 
 /* ---- shard_names.c ---- */
 int rd_names_shards(const char *path); /* a tar file, or a pattern of such, here or at an address, by its ending */

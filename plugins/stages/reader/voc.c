@@ -21,6 +21,9 @@ static const char usual_classes[] =
     "background\naeroplane\nbicycle\nbird\nboat\nbottle\nbus\ncar\ncat\nchair\ncow\ndiningtable\ndog\nhorse\n"
     "motorbike\nperson\npottedplant\nsheep\nsofa\ntrain\ntvmonitor";
 
+/* The folder of masks: SegmentationClass, or such as SegmentationClassAug. */
+static const char *folder_of(const rd_listing *l) { return *l->p->mask_folder ? l->p->mask_folder : MASKS; }
+
 /* What is being listed: the names of files there, sorted by stem, which of the images a list has named, and the table's
  * sources of them. */
 typedef struct job {
@@ -60,10 +63,14 @@ static int complain(job *j, const line *at, const char *words, const char *cure)
 }
 
 static int add_sample(job *j, const line *at, int part) {
+  char words[256];
   rd_table *t = j->l->t;
   char **image = rd_find_stem(&j->images, at->stem), **mask = rd_find_stem(&j->masks, at->stem);
   if (!image) return complain(j, at, "has no file in " IMAGES, "put STEM." RD_ENDINGS " there, or take the line out");
-  if (!mask) return complain(j, at, "has no file in " MASKS, "put STEM.png there, or take the line out");
+  if (!mask) {
+    snprintf(words, sizeof words, "has no file in %.200s", folder_of(j->l));
+    return complain(j, at, words, "put STEM.png there, or take the line out");
+  }
   uint8_t *named = &j->named[image - j->images.v];
   if (*named)
     return complain(j, at, *named == 1 + part ? "is there twice" : "is in train.txt as well", "take one of them out");
@@ -83,12 +90,39 @@ static int ends_in_flag(const char *text) {
   return blank && (!strcmp(blank + 1, "-1") || !strcmp(blank + 1, "0") || !strcmp(blank + 1, "1"));
 }
 
+/* A line of two paths, of an image and its mask: /JPEGImages/1.jpg /SegmentationClass/1.png. Its stem is left. */
+static int take_paths(job *j, line *at, char **text) {
+  char *blank = strpbrk(*text, " \t"), *slash = strrchr(*text, '/'), *mask = blank, *name;
+  if (!blank || !slash || slash < blank || !memchr(*text, '/', (size_t)(blank - *text))) return SP_OK;
+  while (*mask == ' ' || *mask == '\t') *mask++ = 0;
+  *slash = 0;
+  name = strrchr(mask, '/') ? strrchr(mask, '/') + 1 : mask;
+  char *own = strrchr(*text, '/') + 1;
+  if (strcmp(name, folder_of(j->l)) != 0) {
+    at->stem = name;
+    char cure[400];
+    snprintf(cure, sizeof cure, "`mask_folder = \"%.255s\"` takes it", name);
+    return complain(j, at, "is another folder of masks than the one that is read", cure);
+  }
+  if (rd_stem_length(own) != rd_stem_length(slash + 1) || strncmp(own, slash + 1, rd_stem_length(own)) != 0) {
+    own[rd_stem_length(own)] = 0;
+    at->stem = own;
+    return complain(j, at, "has a mask of another stem", "give both one stem, or write a .csv file of both");
+  }
+  own[rd_stem_length(own)] = 0;
+  *text = own;
+  return SP_OK;
+}
+
 /* One line: a stem, which may have blanks. */
 static int take_line(job *j, line *at, char *text, int part) {
   char *end = text + strlen(text);
   text_trim(&text, &end);
   *end = 0;
   if (!*text) return SP_OK;
+  int rc = rd_find_stem(&j->images, text) ? SP_OK : take_paths(j, at, &text);
+  if (rc) return rc;
+  end = text + strlen(text);
   at->stem = text;
   if (end - text > NAME_MAX) return complain(j, at, "is too long a name", "each line is the stem of a file");
   if (ends_in_flag(text) && !rd_find_stem(&j->images, text))
@@ -165,7 +199,7 @@ static int check_kind(rd_listing *l) {
                               "val_path = \"%s\", but %s is laid out as PASCAL VOC, whose lists say what is for "
                               "validation; leave val_path out",
                               l->p->val_path, base);
-  if (rd_is_folder(base, MASKS) && rd_is_folder(base, LISTS)) return SP_OK;
+  if (rd_is_folder(base, folder_of(l)) && rd_is_folder(base, LISTS)) return SP_OK;
   return l->ctx->host->fail(l->ctx, SP_E_UNSUPPORTED,
                             "%s is laid out as PASCAL VOC without %s: boxes and classes of images (Annotations, "
                             "ImageSets/Main) are not read; target = \"mask\" wants " MASKS "/*.png and " LISTS "/*.txt",
@@ -180,15 +214,27 @@ static void count_unlisted(job *j) {
   }
 }
 
+/* More masks lie there than are read. */
+static void note_others(rd_listing *l) {
+  rd_names names = {0};
+  if (*l->p->mask_folder) return;
+  rd_subfolders(l->p->path, &names);
+  for (size_t i = 0; i < names.n; i++)
+    if (!strncmp(names.v[i], MASKS, sizeof MASKS - 1) && strcmp(names.v[i], MASKS) != 0)
+      rd_note(l, MASKS "/ is read, and not %s/: `mask_folder = \"%s\"` takes that one", names.v[i], names.v[i]);
+  rd_names_free(&names);
+}
+
 static int voc_list(rd_listing *l) {
   job j = {.l = l};
   int rc = check_kind(l);
   l->t->gives = RD_MASK;
   if (!rc) rc = list_files(&j, IMAGES, rd_is_picture, &j.images, &j.image_source);
-  if (!rc) rc = list_files(&j, MASKS, rd_is_mask, &j.masks, &j.mask_source);
+  if (!rc) rc = list_files(&j, folder_of(l), rd_is_mask, &j.masks, &j.mask_source);
   if (!rc && !(j.named = calloc(j.images.n + 1, 1))) rc = rd_no_memory(l);
   if (!rc) rc = take_lists(&j);
   if (!rc) count_unlisted(&j);
+  if (!rc) note_others(l);
   free(j.named);
   rd_names_free(&j.images);
   rd_names_free(&j.masks);

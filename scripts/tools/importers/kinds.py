@@ -5,7 +5,7 @@ import importlib.util
 import os
 import re
 
-from . import folders, tfrecord, tree
+from . import folders, listed, tfrecord, tree
 from .common import Refused, shown, some
 
 KINDS = (
@@ -18,6 +18,7 @@ KINDS = (
     "labelme",
     "yolo",
     "cvat",
+    "listed",
     "masks",
     "classes",
     "zip",
@@ -90,6 +91,8 @@ def kind_of_json(head):
 
 
 def kind_of_tree(tree, path, folder):
+    if listed.find(tree):
+        return "listed"
     names = list(tree.files)
     ends = collections.Counter(os.path.splitext(n)[1].lower() for n in names)
     boxes = [
