@@ -145,7 +145,6 @@ static const struct {
              {SIGABRT, "abort() (SIGABRT)"},
              {SIGTRAP, "a trap (SIGTRAP)"}, /* what __builtin_trap() is on ARM */
              {SIGSYS, "a system call that is not allowed (SIGSYS)"}};
-static bool watched[SP_ARRAY(fatal)]; /* its handler is ours; others, such as a sanitizer's, are left alone */
 
 static uintptr_t stack_bytes; /* of the largest stack that a thread of ours has */
 
@@ -263,21 +262,6 @@ void sp_crash_watch(void) {
   for (size_t i = 0; i < SP_ARRAY(fatal); i++) {
     struct sigaction old;
     if (sigaction(fatal[i].sig, NULL, &old) || (old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL) continue;
-    watched[i] = true;
     watch_signal(fatal[i].sig);
-  }
-}
-
-void sp_crash_keep(const char *who) {
-  for (size_t i = 0; i < SP_ARRAY(fatal); i++) {
-    struct sigaction now;
-    if (!watched[i] || sigaction(fatal[i].sig, NULL, &now) || now.sa_sigaction == on_crash) continue;
-    if (!(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)) {
-      watch_signal(fatal[i].sig);
-      continue;
-    }
-    watched[i] = false;
-    sp_log(SP_LOG_WARN, "%s: handles %s itself, so a crash may end the program without a line that names the stage",
-           who, fatal[i].words);
   }
 }

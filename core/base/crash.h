@@ -36,10 +36,6 @@ void sp_crash_file(const char *path, void *so);
  * such as a sanitizer's, is left alone. */
 void sp_crash_watch(void);
 
-/* After code of a plugin ran that may have set signal handlers: where it removed ours they are set again; where it has
- * its own, `who`, its file or stage, is named in a warning, once a signal. */
-void sp_crash_keep(const char *who);
-
 /* From now on this thread ends by returning from its function, after sp_crash_thread(false). If a plugin ends it in
  * another way (pthread_exit(), pthread_cancel(), thrd_exit()), whoever waits for it would wait for ever, so one line
  * names the call and the program ends with status 1. */

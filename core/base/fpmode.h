@@ -32,7 +32,11 @@ static inline void sp_fpmode_set(sp_fpmode m) {
   __asm__ volatile("fldcw %0" : : "m"(m.x87));
 }
 
+static inline int sp_fpmode_same(sp_fpmode a, sp_fpmode b) { return a.mxcsr == b.mxcsr && a.x87 == b.x87; }
+
 #else
+
+#include <string.h>
 
 typedef fenv_t sp_fpmode;
 
@@ -43,6 +47,8 @@ static inline sp_fpmode sp_fpmode_get(void) {
 }
 
 static inline void sp_fpmode_set(sp_fpmode m) { fesetenv(&m); }
+
+static inline int sp_fpmode_same(sp_fpmode a, sp_fpmode b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 #endif
 #endif

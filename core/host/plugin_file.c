@@ -3,12 +3,14 @@
 #include "host/plugin_file.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/crash.h"
-#include "base/fpmode.h"
+#include "base/shared.h"
 #include "base/util.h"
 #include "host/elf_check.h"
 #include "host/param.h"
@@ -263,7 +265,6 @@ static int open_object(sp_plugin_file *f, const char *path, sp_err *err) {
   void *so = dlopen(f->path, RTLD_NOW | RTLD_LOCAL);
   if (!so) return dl_failure(path, f->path, dlerror(), err);
   sp_crash_file(path, so);
-  sp_crash_keep(path);
   const sp_plugin *p = enter(path, so, err);
   if (!p || check_abi(path, p, err)) return err->status;
   if (take_plugin(f, p, err)) return sp_prefix(err, "%s", path);
@@ -273,11 +274,14 @@ static int open_object(sp_plugin_file *f, const char *path, sp_err *err) {
 int sp_plugin_file_open(sp_plugin_file *f, const char *path, sp_err *err) {
   sp_crash_call call = {.file = path, .step = SP_CRASH_NO_STEP};
   if (sp_elf_check(path, f->path, err)) return err->status;
-  sp_fpmode mode = sp_fpmode_get(); /* what a compiler's -Ofast puts into a file sets flush to zero as it is loaded */
+  sp_shared before; /* what a compiler's -Ofast puts into a file sets flush to zero as it is loaded */
+  char what[PATH_MAX + 32];
+  snprintf(what, sizeof what, "%s: loading it", path);
+  sp_shared_note(&before);
   sp_crash_enter(&call);
   int rc = open_object(f, path, err);
   sp_crash_leave();
-  sp_fpmode_set(mode);
+  sp_shared_restore(&before, f->path, what);
   return rc;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/crash.h"
-#include "base/fpmode.h"
+#include "base/shared.h"
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
@@ -41,6 +41,24 @@ static void go_in(passage *p, const sp_inst *inst, const char *what, uint64_t st
 static void come_out(const passage *p) {
   sp_crash_leave();
   sp_fpmode_set(p->mode);
+}
+
+/* The same of a call that is made seldom, on the thread of the script: it leaves the process as it was. */
+typedef struct visit {
+  passage door;
+  sp_shared before;
+} visit;
+
+static void begin_visit(visit *v, const sp_inst *inst, const char *what) {
+  sp_shared_note(&v->before);
+  go_in(&v->door, inst, what, NO_STEP);
+}
+
+static void end_visit(visit *v, const sp_inst *inst) {
+  char call[256];
+  sp_crash_leave();
+  snprintf(call, sizeof call, "%.100s (%.72s): %s()", inst->label, file_of(inst), v->door.call.what);
+  sp_shared_restore(&v->before, file_of(inst), call);
 }
 
 static bool known_status(int status) {
@@ -145,11 +163,10 @@ int sp_inst_new(sp_inst **out, const sp_stage_host *host, const char *name, cons
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = sp_inst_ctx(&holder, inst, NULL, err);
-    passage door;
-    go_in(&door, inst, "create", NO_STEP);
+    visit call;
+    begin_visit(&call, inst, "create");
     rc = type->create(ctx, inst->params.data, &inst->self);
-    come_out(&door);
-    sp_crash_keep(inst->label);
+    end_visit(&call, inst);
     rc = outcome("create", rc, err);
   }
   if (!rc) {
@@ -171,10 +188,10 @@ void sp_inst_free(sp_inst *inst) {
     sp_log(SP_LOG_ERROR, "%s", err.msg);
     return;
   }
-  passage door;
-  go_in(&door, inst, "destroy", NO_STEP);
+  visit call;
+  begin_visit(&call, inst, "destroy");
   inst->type->destroy(inst->self);
-  come_out(&door);
+  end_visit(&call, inst);
   sp_params_free(&inst->params);
   free_names(inst);
 }
@@ -188,15 +205,15 @@ int sp_inst_plan(sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = sp_inst_ctx(&holder, inst, NULL, err);
-    passage door;
-    go_in(&door, inst, "plan", NO_STEP);
+    visit call;
+    begin_visit(&call, inst, "plan");
     rc = inst->type->plan(ctx, inst->self, plan);
-    door.call.returned = true;
+    call.door.call.returned = true;
     rc = outcome("plan", rc, err);
     /* A plan that cannot be is the stage's fault, not the script's. */
     if (!rc && sp_plan_check(inst, plan, err)) rc = err->status = SP_E_INTERNAL;
     inst->n_parts = rc ? 1 : plan->n_parts;
-    come_out(&door);
+    end_visit(&call, inst);
   }
   leave(inst);
   if (rc) prefix(inst, NO_STEP, err);
@@ -241,10 +258,10 @@ int sp_inst_prepare(sp_inst *inst, const sp_io *io, void *native, sp_err *err) {
   if (!rc) {
     sp_ctx_holder holder;
     sp_ctx *ctx = sp_inst_ctx(&holder, inst, native, err);
-    passage door;
-    go_in(&door, inst, "prepare", NO_STEP);
+    visit call;
+    begin_visit(&call, inst, "prepare");
     rc = inst->type->prepare(ctx, inst->self, io);
-    come_out(&door);
+    end_visit(&call, inst);
     rc = outcome("prepare", rc, err);
     leave(inst);
   }

@@ -65,12 +65,22 @@ static void on_alarm(int sig) {
   if (running && !noticed) lua_sethook(running, on_late, LUA_MASKCOUNT, 1);
 }
 
-/* The next one, of any kind, finds the default action. A hook is what a signal handler may set. */
-static void on_signal(int sig) {
-  caught = sig;
-  for (size_t i = 0; i < SP_ARRAY(signals); i++) signal(signals[i], SIG_DFL);
+/* A hook is what a signal handler may set. */
+static void be_noticed(void) {
   if (running) lua_sethook(running, on_late, LUA_MASKCOUNT, LOOK);
   alarm(PATIENCE);
+}
+
+/* The next one, of any kind, ends the program. The handlers stay as they are: a plugin's call may be under way, behind
+ * which the host puts back those that were there before it. */
+static void on_signal(int sig) {
+  if (caught) {
+    signal(sig, SIG_DFL);
+    raise(sig);
+    return;
+  }
+  caught = sig;
+  be_noticed();
 }
 
 static void on_wake(int sig) {
@@ -103,8 +113,6 @@ void sp_lua_catch_signals(void) {
   script_thread = pthread_self();
   atomic_store(&ready, true);
   sa.sa_handler = on_signal;
-  sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
-  sigemptyset(&sa.sa_mask);
   for (size_t i = 0; i < SP_ARRAY(signals); i++)
     if (signals[i] != SIGHUP || signal(SIGHUP, SIG_DFL) != SIG_IGN) sigaction(signals[i], &sa, NULL);
     else signal(SIGHUP, SIG_IGN); /* nohup */
@@ -112,7 +120,7 @@ void sp_lua_catch_signals(void) {
 
 void sp_lua_watch(lua_State *L) {
   running = L;
-  if (L && caught) on_signal(caught); /* before there was a script */
+  if (L && caught) be_noticed(); /* before there was a script */
   on_wake(WAKE);
 }
 

@@ -113,12 +113,15 @@ ended 1 "spcore: crash.lua:8: the graph needs 1048576.0 MiB of memory, --memory-
 memory of 'bad': take a smaller batch or size, or a higher limit" \
   env SP_TEST_SCRATCH=1099511627776 "$spcore" run crash.lua --quiet --at forward --memory-limit 100
 
-# handlers that a plugin takes away are put back; one of its own is named
-export SP_TEST_HANDLER=default
-crash 139 " step 4: forward() $memory" -- --how nowhere --at forward
-SP_TEST_HANDLER=own
-words="handles a bad memory access (SIGSEGV) itself, so a crash may end the program without a line that names the stage"
-ended 99 "spcore: stage 'bad': $words" "$spcore" run crash.lua --threads 4 --how nowhere --at forward
+# handlers that a plugin takes away or sets are put back, which is said (tests/lua/guest.lua), and the crash is named
+for handler in default own; do
+  at="stage 'bad' (crash.so): create()"
+  [ $handler = own ] || at="$file: loading it"
+  SP_TEST_HANDLER=$handler; export SP_TEST_HANDLER
+  crash_line="spcore: stage 'bad' (crash.so) step 4: forward() $memory"
+  ended 139 "spcore: $at changed the handler of SIGSEGV; it is put back, since the whole program shares it
+$crash_line" "$spcore" run crash.lua --threads 4 --how nowhere --at forward
+done
 unset SP_TEST_HANDLER
 
 # os.exit() ends the program beside stages that work, so nothing is freed beneath them, as at the script's own end

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -99,9 +99,7 @@ static int put_file(sp_ctx *ctx, const char *path, int fd, const char *header, c
     st_bytes(&sorted[i]->spec, 8 * (unsigned)st_dtype_size(sorted[i]->spec.dtype), &bytes);
     if ((rc = put(ctx, path, fd, sorted[i]->data, bytes))) return rc;
   }
-  mode_t mask = umask(0);
-  umask(mask);
-  if (fchmod(fd, 0666 & ~mask) || fsync(fd))
+  if (fsync(fd))
     return ctx->host->fail(ctx, SP_E_IO, "%s: writing failed: %s", path, strerror(errno));
   return SP_OK;
 }
@@ -117,14 +115,29 @@ static void sync_folder(const char *path) {
   free(copy);
 }
 
+/* A new file beside the one that it becomes, under a name that nobody else gives. Not by mkstemp(), after which only
+ * who changes the umask can know it. */
+static int make_temp(char *temp) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  char *end = temp + strlen(temp) - 6;
+  for (int tries = 0; tries < 100; tries++) {
+    unsigned char bytes[6];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return -1;
+    for (size_t i = 0; i < sizeof bytes; i++) end[i] = letters[bytes[i] % (sizeof letters - 1)];
+    int fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
+}
+
 static int write_sorted(sp_ctx *ctx, const char *path, const char *header, const sp_entry *const *sorted, size_t n) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
   size_t cap = strlen(path) + 32;
   char *temp = malloc(cap);
   int fd, rc;
   if (!temp) return ctx->host->fail(ctx, SP_E_NOMEM, "%s: no memory", path);
-  snprintf(temp, cap, "%.*s.%s.spcore-XXXXXX", (int)(name - path), path, name); /* a name that nobody else gives */
-  fd = mkstemp(temp);
+  snprintf(temp, cap, "%.*s.%s.spcore-XXXXXX", (int)(name - path), path, name);
+  fd = make_temp(temp);
   if (fd < 0) {
     rc = ctx->host->fail(ctx, SP_E_IO, "%s: can't be written: %s", path, strerror(errno));
   } else {
