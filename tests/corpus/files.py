@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -925,6 +926,37 @@ def tar_alone(c):
     assert "2 labels or masks" in c.json("data one.tar --target class")["left_out"]
     c.write("two.tar", tar(samples(c, "ab") + [("c.png", bytes_of(c))]))
     c.run("data two.tar --target class", 1, "two.tar: c.png has no label: there is no c.cls")
+
+
+@case
+def tar_of_classes(c):
+    "folders of classes in a tar file, as they are: the classes and the order of the folder; parts, images and masks ask to be unpacked"
+    for name in ("1", "10", "2"):
+        for k in range(4):
+            c.image(f"d/set/{name}/{k}.png", 8)
+            c.image(f"e/train/{name}/{k}.png", 8)
+            c.image(f"e/val/{name}/{k}.png", 8)
+            c.image(f"f/images/{name}{k}.png", 8)
+            c.image(f"f/masks/{name}{k}.png", c.labels(8, 8, 2))
+    for at in "def":
+        with tarfile.open(c.path(f"{at}.tar"), "w") as t:
+            t.add(c.path(at), ".")
+    folder, packed = c.json("data d"), c.json("data d.tar")
+    assert packed["class_names"] == folder["class_names"] == ["1", "10", "2"], packed
+    assert packed["samples"] == folder["samples"] and packed["counts"] == folder["counts"], (packed, folder)
+    c.run("data d.tar", says="no labels are there, so the folders are the classes, such as ")
+    c.run("data d.tar --check", says="all 12 samples can be used")
+    for at, target, then in (("e", "class", 24), ("f", "mask --classes 2", 12)):
+        r = c.run(f"data {at}.tar --target {target}", 1, says=f"mkdir NEW; tar -xf '{at}.tar' -C NEW")
+        subprocess.run(["sh", "-ec", r.text.strip().rpartition("unpacked: ")[2]], cwd=c.folder, check=True)
+        n = c.json(f"data NEW --target {target}")["samples"]
+        assert n["train"] + n["val"] == then, n
+        shutil.rmtree(c.path("NEW"))
+        c.cured |= set(r.text.splitlines())
+    c.write("g.tar", tar([("a/0.png", bytes_of(c)), ("b/0.png", bytes_of(c)), ("b/0.cls", b"b")]))
+    c.run("data g.tar --target class", 1, says="a/0.png has no label: there is no a/0.cls")
+    c.write("h.tar", tar([("a/0.png", bytes_of(c)), ("b/c/0.png", bytes_of(c))]))
+    c.run("data h.tar --target class", 1, says="tar -xf 'h.tar' -C NEW")
 
 
 @case

@@ -198,6 +198,28 @@ def within(c):
     assert c.json("data NEW")["class_names"] == ["Forest", "River"]
 
 
+@case
+def tables_beside_folders(c):
+    "EuroSAT with train.csv whose columns ask; a table that is read instead of the folders; masks as run lengths"
+    for name in ("Forest", "River"):
+        for k in range(4):
+            images(c, f"d/{name}/{k}.jpg", f"e/{name}/{k}.jpg")
+    rows = [f"{n}/{k}.jpg,{i},{n}" for i, n in enumerate(("Forest", "River")) for k in range(4)]
+    for part in ("test", "train"):
+        c.write(f"d/{part}.csv", "Filename,Label,ClassName\n" + "\n".join(rows) + "\n")
+    c.cures("data d", "d holds a folder for each class, and train.csv, whose column Filename names images", "--folders classes",
+            ("name the table itself, d/train.csv", "spcore data d/train.csv --columns label=ClassName"))
+    c.write("e/labels.csv", "file,label\n" + "".join(f"{n}/{k}.jpg,{'xy'[k % 2]}\n" for n in ("Forest", "River") for k in range(4)))
+    assert c.json("data e")["class_names"] == ["x", "y"]
+    c.cures("data e", "labels.csv says which files there are, and the folders are not taken for classes", "--folders classes", status=0)
+    assert c.json("data e --folders classes")["class_names"] == ["Forest", "River"]
+    for k in range(4):
+        images(c, f"f/train/{k}.jpg")
+        masks(c, f"f/train_masks/{k}_mask.png")
+    c.write("f/train_masks.csv", "img,rle_mask\n" + "".join(f"{k}.jpg,{k} 3\n" for k in range(4)))
+    assert c.json("data f --classes 2")["target"] == "mask"
+
+
 def two_classes(c, at, n=4):
     for name in ("ant", "bee"):
         for k in range(n):

@@ -229,7 +229,8 @@ START_TEST(test_other_csv) {
   text("tree/notes.csv", "who,when\nme,now\n");
   holds(classes("tree", "", 2), 2, want);
   text("tree/labels.csv", "file,label\nb/x.png,1\na/x.png,0\n");
-  holds(classes("tree", "", 2), 2, want); /* two of them: none is meant */
+  refuses(classes("tree", "", 2), SP_E_DATA, "and labels.csv, whose column file names images");
+  holds(classes("tree", "folders = \"classes\"", 2), 2, want);
   dot("own/train/a/x.png", 10);
   dot("own/train/b/x.png", 20);
   dot("own/val/b/x.png", 30);

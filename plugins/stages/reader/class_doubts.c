@@ -147,6 +147,20 @@ static int hinted(sp_ctx *ctx, const char *dir, const rd_names *names) {
                          dir, a, b, train, val);
 }
 
+int rd_may_be_classes(const char *dir) {
+  rd_names names = {0};
+  char path[4096];
+  int n = 0;
+  rd_subfolders(dir, &names);
+  for (size_t i = 0; i < names.n && n < 2; i++) {
+    rd_folder_name of = rd_read_folder_name(names.v[i]);
+    n += !of.part && !of.kind && snprintf(path, sizeof path, "%s/%s", dir, names.v[i]) < (int)sizeof path &&
+         rd_has_picture(path, LOOK_DEPTH);
+  }
+  rd_names_free(&names);
+  return n > 1;
+}
+
 /* images/ or masks/, by the very words, beside a folder of another name: both would be classes. */
 static int check_words(sp_ctx *ctx, const char *dir, const rd_names *names) {
   static const char *const words[] = {"images", "imgs", "jpegimages", "masks", "labels", "annotations"};
@@ -154,11 +168,11 @@ static int check_words(sp_ctx *ctx, const char *dir, const rd_names *names) {
   for (size_t i = 0; i < names->n; i++) {
     size_t k = 0;
     while (k < sizeof words / sizeof *words && strcasecmp(names->v[i], words[k]) != 0) k++;
-    if (!rd_may_be_masks(dir, names->v[i])) continue;
-    if (k < sizeof words / sizeof *words) odd = names->v[i];
-    else if (!other) other = names->v[i];
+    if (k < sizeof words / sizeof *words && rd_may_be_masks(dir, names->v[i])) odd = names->v[i];
   }
-  if (!odd || !other) return SP_OK;
+  for (size_t i = 0; odd && !other && i < names->n; i++)
+    if (names->v[i] != odd && rd_may_be_masks(dir, names->v[i])) other = names->v[i];
+  if (!other) return SP_OK;
   return ctx->host->fail(ctx, SP_E_DATA,
                          "%s holds %s/, which is no class by its name, beside %s/: give `folders = \"classes\"` if "
                          "both are classes, for target = \"class\" (train_cls.lua), or name the folder that holds one "

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "class_file.h"
 #include "csv.h"
@@ -33,6 +34,53 @@ int rd_is_csv(const char *path) {
   struct stat st;
   if (stat(path, &st) || !S_ISREG(st.st_mode)) return 0;
   return ends_in_csv(path) || (ends_in_txt(path) && !rd_lists_shards(path));
+}
+
+/* The column of the first row whose field is the name of an image in `dir`; NULL: there is none. */
+static const char *names_images(const char *file, const char *dir, char column[128]) {
+  rd_csv_file c;
+  char path[4096], names[8][128];
+  int n = 0, found = -1;
+  if (!rd_csv_open(NULL, file, 0, &c) && !rd_csv_next(&c)) {
+    for (; n < c.n && n < 8; n++) snprintf(names[n], sizeof names[n], "%s", rd_csv_field(&c, n));
+    if (!rd_csv_next(&c))
+      for (int k = 0; k < c.n && k < n && found < 0; k++)
+        if (rd_is_picture(rd_csv_field(&c, k)) &&
+            snprintf(path, sizeof path, "%s/%s", dir, rd_csv_field(&c, k)) < (int)sizeof path && !access(path, F_OK))
+          found = k;
+  }
+  rd_csv_close(&c);
+  return found < 0 ? NULL : strcpy(column, names[found]);
+}
+
+int rd_doubt_tables(rd_listing *l, const char *dir) {
+  rd_names names = {0};
+  char path[4096], column[128];
+  int rc = SP_OK;
+  if (l->p->folders != RD_FOLDERS_AUTO || (!rd_may_be_classes(dir) && !rd_looks_divided(dir, &rd_classes)))
+    return SP_OK;
+  DIR *d = opendir(dir);
+  for (struct dirent *e; d && !rc && (e = readdir(d));)
+    if (e->d_name[0] != '.' && ends_in_csv(e->d_name) && rd_names_add(&names, e->d_name)) rc = rd_no_memory(l);
+  if (d) closedir(d);
+  rd_names_sort(&names, rd_by_name);
+  for (size_t i = 0; i < names.n; i++) /* the one for training is named before others */
+    if (rd_read_hints(names.v[i]).part == RD_TRAIN_PART && i) {
+      char *first = names.v[i];
+      memmove(names.v + 1, names.v, i * sizeof *names.v);
+      *names.v = first;
+    }
+  for (size_t i = 0; !rc && i < names.n; i++) {
+    if (snprintf(path, sizeof path, "%s/%s", dir, names.v[i]) >= (int)sizeof path || !names_images(path, dir, column))
+      continue;
+    rc = l->ctx->host->fail(l->ctx, SP_E_DATA,
+                            "%s holds a folder for each class, and %s, whose column %s names images: which says the "
+                            "classes, for target = \"class\" (train_cls.lua)? `folders = \"%s\"` takes the folders; "
+                            "name the table itself, %s, if it does",
+                            dir, names.v[i], column, rd_may_be_classes(dir) ? "classes" : "parts", path);
+  }
+  rd_names_free(&names);
+  return rc;
 }
 
 /* How many .csv files a folder holds; the path of one goes to `out`. */
@@ -252,11 +300,16 @@ static int divide(rd_csv *j) {
 }
 
 /* ---- the layout ---- */
-/* The first row's file is there, so that the names of columns mean what they seem to mean. */
-static int finds_first(rd_csv *j) {
+/* The first row's files are there, so that the names of columns mean what they seem to mean: masks may also be run
+ * lengths. */
+static int finds_first(rd_csv *j, int has_masks) {
   char path[4096];
-  return !rd_csv_next(&j->in) && j->in.n == (int)j->names.n &&
-         !rd_csv_locate(j, j->at[RD_FILE_COLUMN], rd_csv_value(j, j->at[RD_FILE_COLUMN]), path);
+  if (rd_csv_next(&j->in) || j->in.n != (int)j->names.n) return 0;
+  for (int k = 0; k <= has_masks; k++) {
+    int at = j->at[k ? RD_VALUE_COLUMN : RD_FILE_COLUMN];
+    if (rd_csv_locate(j, at, rd_csv_value(j, at), path)) return 0;
+  }
+  return 1;
 }
 
 /* A folder has to have one .csv file, with both columns: it may hold one that is about something else. */
@@ -280,7 +333,8 @@ static int csv_like(const char *path, int target) {
       int usual = !strcmp(file, "file") && !strcmp(value, target == RD_TARGET_MASK  ? "mask"
                                                            : target == RD_TARGET_MAP ? "map"
                                                                                      : "label");
-      like = usual || finds_first(j);
+      int encoded = rd_gives(target) == RD_LABEL && strcasestr(value, "mask"); /* run lengths of it */
+      like = !encoded && (usual || finds_first(j, rd_gives(target) == RD_MASK));
     }
     rd_csv_close(&j->in);
     rd_csv_forget(j);
@@ -329,8 +383,10 @@ static int find_files(rd_csv *j) {
     if (n != 1 && !rc) rc = l->ctx->host->fail(l->ctx, SP_E_DATA, "%s holds no .csv file that can be read", paths[k]);
     if (n == 1) rc = rd_stamp_path(l, j->files[k]);
   }
-  if (!rc && !rd_is_csv(l->p->path) && !*j->files[1])
-    rd_note(l, "%s says which files there are", strrchr(j->files[0], '/') + 1);
+  int beside = l->p->target == RD_TARGET_CLASS && !rd_is_csv(l->p->path) && rd_may_be_classes(l->p->path);
+  if (!rc && !rd_is_csv(l->p->path) && (!*j->files[1] || beside))
+    rd_note(l, "%s says which files there are%s", strrchr(j->files[0], '/') + 1,
+            beside ? ", and the folders are not taken for classes: `folders = \"classes\"` takes them" : "");
   if (!rc) rc = open_file(j, 0);
   rd_csv_close(&j->in);
   if (rc || j->at[RD_SPLIT_COLUMN] < 0) return rc;

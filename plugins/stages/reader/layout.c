@@ -330,6 +330,7 @@ static const rd_lister *lister_at(const rd_params *p, const char *dir) {
     const rd_lister *l = listers[i];
     if (l->target != RD_TARGET_ANY && l->target != p->target) continue;
     if (p->target == RD_TARGET_MAP && l == &rd_voc) continue; /* its masks have classes */
+    if (l == &rd_csv_class && p->folders != RD_FOLDERS_AUTO && !rd_is_csv(dir)) continue; /* they are asked for */
     if (l->like(dir) || (l->flags & RD_IN_SPLITS && rd_looks_divided(dir, l))) return l;
   }
   return NULL;
@@ -362,7 +363,7 @@ static int find_lister(rd_listing *l) {
     char dir[4096];
     snprintf(dir, sizeof dir, "%.2000s%s%.*s", p->path, *l->within ? "/" : "", (int)strlen(l->within) - !!*l->within,
              l->within);
-    if ((rc = rd_doubt_classes(l, dir))) return rc;
+    if ((rc = rd_doubt_classes(l, dir)) || (rc = rd_doubt_tables(l, dir))) return rc;
   }
   if (*p->second_name && found && found != &rd_pairs && found != &rd_map_pairs)
     return l->ctx->host->fail(

@@ -25,6 +25,8 @@ struct rd_shard_labels {
   int guessed;     /* the first file says which field */
   rd_names parts;  /* of the member that is being read */
   int listed;      /* `parts` are labels or numbers, one each, whatever signs they have */
+  int of_files;    /* some label was a member's */
+  char *within;    /* the folder that those of the classes lie in, where these are the labels */
 };
 
 static sp_ctx *ctx_of(const rd_shard_labels *s) { return s->l->ctx; }
@@ -67,6 +69,7 @@ void rd_close_shard_labels(rd_shard_labels *s) {
     rd_words_free(&s->j->labels);
   }
   free(s->j);
+  free(s->within);
   rd_words_free(&s->words);
   rd_names_free(&s->fields);
   rd_names_free(&s->parts);
@@ -322,8 +325,38 @@ static int take_numbers(rd_shard_labels *s, const char *where, rd_sample *to) {
   return rc;
 }
 
+/* ---- folders ---- */
+/* Parts, and images beside masks, are no classes. */
+static int is_class(const char *folder) {
+  rd_folder_name n = rd_read_folder_name(folder);
+  return !n.part && !n.kind;
+}
+
+int rd_take_shard_folder(rd_shard_labels *s, const char *where, const char *member, rd_sample *to) {
+  char folder[4096], *name;
+  if (s->of_files || s->l->p->target != RD_TARGET_CLASS) return 1;
+  while (!strncmp(member, "./", 2)) member += 2;
+  snprintf(folder, sizeof folder, "%s", member);
+  if (!(name = strrchr(folder, '/'))) return 1;
+  *name = 0;
+  name = strrchr(folder, '/');
+  if (name) *name++ = 0;
+  else name = memmove(folder + 1, folder, strlen(folder) + 1), *folder = 0;
+  if (!s->within && !(s->within = strdup(folder))) return rd_no_memory(s->l);
+  if (strcmp(s->within, folder) != 0 || !is_class(name)) return 1;
+  if (!s->words.as_names)
+    rd_note(s->l, "no labels are there, so the folders are the classes, such as %s of %s", name, member);
+  s->words.as_names = 1;
+  return rd_add_word(&s->words, name, strlen(name), where, &to->label) ? no_label(s, where) : SP_OK;
+}
+
+/* ---- a label ---- */
 int rd_take_shard_label(rd_shard_labels *s, const char *where, const char *text, size_t n, int is_json, rd_sample *to) {
   int target = s->l->p->target, rc;
+  if (s->within)
+    return ctx_of(s)->host->fail(ctx_of(s), SP_E_DATA,
+                                 "%s is a label, and samples before it have none; pack all samples alike", where);
+  s->of_files = 1;
   rd_names_clear(&s->parts);
   while (n && strchr(" \t\r\n", text[n - 1]) && text[n - 1]) n--;
   while (n && strchr(" \t\r\n", *text) && *text) text++, n--;

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../kits/fetch/fetch.h"
 #include "../../kits/tar/tar.h"
 #include "class_file.h"
 #include "shard_names.h"
@@ -220,18 +221,28 @@ static int twice(const shard *s, const member *a, const member *b) {
                          a->kind == IMAGE ? " (masks are *.seg.png or *.mask.png)" : "");
 }
 
+/* Files that lie in folders, packed as they are. */
+static const char *unpack(const shard *s, const member *image, char words[4400]) {
+  *words = 0;
+  if (strchr(image->name + 2 * !strncmp(image->name, "./", 2), '/') && !fetch_is_address(s->path))
+    snprintf(words, 4400, "; folders that are packed as they are can be read unpacked: mkdir NEW; tar -xf '%s' -C NEW",
+             s->path);
+  return words;
+}
+
 static int lacks(const shard *s, const member *image) {
+  char words[4400];
   int n = (int)key_length(image->name);
   int target = s->l->p->target, by_label = rd_gives(target) != RD_MASK;
   const char *other = s->l->t->left[s->part].file;
   const char *want = by_label                  ? ".cls or .json"
                      : target == RD_TARGET_MAP ? ".depth.png, .npy or .map.tif"
                                                : ".seg.png or .mask.png";
-  return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s%s%s%s", s->path, image->name,
-                               by_label ? "label" : "mask", n, image->name, want,
+  return s->l->ctx->host->fail(s->l->ctx, SP_E_DATA, "%s: %s has no %s: there is no %.*s%s%s%s%s%s", s->path,
+                               image->name, by_label ? "label" : "mask", n, image->name, want,
                                target == RD_TARGET_MASK ? ", and as a label no .cls, a number or the name of a class"
                                                         : "",
-                               *other ? "; left out is " : "", other);
+                               *other ? "; left out is " : "", other, unpack(s, image, words));
 }
 
 /* The n members KEY.WORD.ENDING of a sample: by one row of words one is the first and the other the second. */
@@ -278,11 +289,13 @@ static int take_group(const shard *s, const member *v, const member *end, group 
   const member *words = v + *n - two;
   for (size_t i = 0; g->image && i < two; i++) rd_leave_dotted(&s->l->t->left[s->part], words[i].name);
   int rc = two && !g->image ? take_two(s, words, two, g) : SP_OK;
-  return !rc && g->image && !g->truth ? lacks(s, g->image) : rc;
+  return rc;
 }
 
 /* Labels and masks without an image are left out. */
 static int take_groups(shard *s, group *groups, size_t *n_groups) {
+  const member *bare = NULL; /* the first image without a label or mask */
+  size_t labelled = 0;
   *n_groups = 0;
   if (!s->n) return SP_OK; /* a tar without samples has no list either */
   qsort(s->v, s->n, sizeof *s->v, by_key);
@@ -290,10 +303,12 @@ static int take_groups(shard *s, group *groups, size_t *n_groups) {
     group *g = &groups[*n_groups];
     int rc = take_group(s, s->v + i, s->v + s->n, g, &n);
     if (rc) return rc;
-    if (g->image) ++*n_groups;
+    if (g->image && !g->truth && !bare) bare = g->image;
+    if (g->image) ++*n_groups, labelled += !!g->truth;
     else if (s->v[i].kind == JSON) leave_json(s, &s->v[i]);
     else rd_leave_alone(&s->l->t->left[s->part], s->v[i].name);
   }
+  if (bare && (labelled || s->l->p->target != RD_TARGET_CLASS)) return lacks(s, bare);
   qsort(groups, *n_groups, sizeof *groups, by_place);
   return SP_OK;
 }
@@ -338,6 +353,12 @@ static int add_sample(const shard *s, const group *g) {
   if (g->second && (!second || set_ref(s, second, g->second))) return no_memory(s);
   stem_of(s->l->t, to, stem, sizeof stem - 1);
   to->key = rd_hash_name(strcat(stem, "."));
+  if (!g->truth) {
+    char where[4096 + MOST_NAME];
+    snprintf(where, sizeof where, "%s: %.*s", s->path, MOST_NAME, g->image->name);
+    int rc = rd_take_shard_folder(s->labels, where, g->image->name, to);
+    return rc == 1 ? lacks(s, g->image) : rc;
+  }
   if (g->truth->kind != MASK) return read_label(s, g->truth, to);
   return set_ref(s, &to->mask, g->truth) ? no_memory(s) : SP_OK;
 }

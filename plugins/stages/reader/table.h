@@ -252,6 +252,8 @@ int rd_doubt_classes(rd_listing *l, const char *dir);
 /* ---- class_doubts.c ---- */
 /* Fails where the folders in `dir`, and in those of its parts, are hardly classes; not where folders = "classes". */
 int rd_check_classes(sp_ctx *ctx, const rd_params *p, const char *dir);
+/* Two folders or more have pictures, and are neither parts nor images or masks by their names. */
+int rd_may_be_classes(const char *dir);
 /* Fails where images and masks lie in one folder, with the commands that part them. */
 int rd_check_one_folder(sp_ctx *ctx, const char *dir);
 
@@ -277,6 +279,8 @@ int rd_note_copies(rd_listing *l);
 int rd_is_csv(const char *path);  /* a file, by its ending */
 int rd_has_csv(const char *path); /* ... or a folder with one such file */
 int rd_check_one_csv(sp_ctx *ctx, const char *dir); /* fails for a folder with several */
+/* Fails where a .csv file in `dir`, which would be read as folders of classes, names images that are there. */
+int rd_doubt_tables(rd_listing *l, const char *dir);
 int rd_stamp_csv(rd_listing *l);  /* the one in `path`: what its first line says decides on the layout */
 
 /* ---- folders.c ---- */

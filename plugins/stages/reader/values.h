@@ -32,6 +32,9 @@ typedef struct rd_shard_labels rd_shard_labels;
 rd_shard_labels *rd_open_shard_labels(rd_listing *l, const char *home);
 void rd_close_shard_labels(rd_shard_labels *s);
 /* What a member says, KEY.json or KEY.cls, into the sample. where: its name, for words. */
+/* The class of a member without a label, where all samples lie in folders of one depth and of one folder: the last one
+ * is its class. 1: that is not so. */
+int rd_take_shard_folder(rd_shard_labels *s, const char *where, const char *member, rd_sample *to);
 int rd_take_shard_label(rd_shard_labels *s, const char *where, const char *text, size_t n, int is_json, rd_sample *to);
 /* After all of them: labels become numbers of classes. stem: as of rd_number_words. */
 int rd_number_shard_labels(rd_shard_labels *s,

@@ -153,7 +153,7 @@ static int number_alone(numbering *n) {
     if (is_real(word) && !is) real = i;
     if (is && (strpbrk(word, ".eE+") || (word[word[0] == '-'] == '0' && word[1]))) odd = word;
   }
-  if (n->w->as_given) return number_by_order(n);
+  if (n->w->as_given || n->w->as_names) return number_by_order(n);
   if (numbers < all && reals == all) return no_whole_number(n, real);
   if (odd) rd_note(n->l, "labels such as %s are read as whole numbers", odd);
   if (numbers == all) return number_by_value(n);

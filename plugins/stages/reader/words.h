@@ -14,6 +14,7 @@ typedef struct rd_words {
   size_t most;  /* bytes of one; 0: those of the name of a class */
   int empty;    /* one may be empty */
   int as_given; /* classes have the order in which the words came */
+  int as_names; /* what is written in digits is a name, too */
 } rd_words;
 void rd_words_free(rd_words *w);
 
