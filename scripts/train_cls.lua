@@ -17,18 +17,18 @@ local words = require "spcore.words"
 local opt = sp.args({
   data = {
     "auto", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
-    default = "shapes; with --reference random", value = "DIR|FILE|NAME",
+    default = "shapes", value = "DIR|FILE|NAME",
   },
   target = { "auto", "what is known of an image: one class, several labels, or numbers (.csv); auto: see for yourself",
     choices = targets.choices, sets = "reader.target" },
   standardize = { true, "with numbers: each column is learned less its mean, by its deviation; --no-standardize: as it is" },
   val = { "", "folder with the images for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
-  size = { -1, "pixels of a side", default = "64; with --backbone 224, with --reference 256", min = 1, max = 4096 },
+  size = { -1, "pixels of a side", default = "64; with --backbone 224", min = 1, max = 4096 },
   batch = { 32, "images a step", min = 1, max = 65535, sets = "reader.batch" },
-  steps = { -1, "optimizer steps", default = "1000; with --reference 100 timed ones", min = 1 },
+  steps = { -1, "optimizer steps", default = "1000", min = 1 },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
-  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
+  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
@@ -56,60 +56,35 @@ local opt = sp.args({
       .. "done to them, or cpu:FILE.lua", default = "auto, with chains/cls.lua", value = "auto|cpu|gpu|none|FILE.lua",
   },
   show_augment = augment_sheet.option,
-  fused = { true, "with --reference: one stage for all of the augmentation; --no-fused: six, one after another" },
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
   metrics = measure.option,
   pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
-  warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
-  reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
-}, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true })
+}, { doc = "Trains a classifier behind augmentation.", without = { "by_hand" }, checkpoints = true,
+  moved = { reference = "reference_cls.lua" } })
 
 local place, chain_file = chain.option(opt.augment)
-if opt.reference and chain_file then sp.usage("--augment %s: the reference workload has its own augmentation", opt.augment) end
 augment_sheet.check(opt, place ~= "none", "such as --augment chains/cls.lua")
-if not opt.fused and (not opt.reference or opt.augment == "none") then
-  sp.usage("--no-fused: goes with --reference, and not with --augment none")
-end
 
 backbone.check(opt, {
   only = { weights = "", variant = "", probe = false, cache = "off" },
-  no = { encoder = "", width = 8, levels = 3, reference = false },
+  no = { encoder = "", width = 8, levels = 3 },
   frozen = opt.probe, instead = "train it as well, without --probe",
 })
 if opt.cache ~= "off" and not (opt.probe and opt.augment == "none") then
   sp.usage("--cache %s: goes with --probe and --augment none, since else an image is another in each epoch", opt.cache)
 end
 local known = opt.backbone ~= "" and backbone.describe(opt) or nil
-local plain = opt.rate == "cosine" and opt.label_smoothing == 0 and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0
-if opt.reference and not plain then
-  sp.usage "--reference: has its own loss and training; leave --rate, --label-smoothing, --epochs, --ema and --dropout out"
-end
 
-if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
+if opt.data == "auto" then opt.data = "shapes" end
 numbers.check(opt)
-local idle = { -- with --reference, and why
-  data = { "random", "trains on random data" }, target = { "auto", "learns classes" },
-  standardize = { true, "learns classes" }, val = { "", "has no validation" },
-  eval_every = { 0, "has no validation" }, patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" },
-  best_by = { "auto", "has no validation" },
-  width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
-  fusion = { "auto", "has images of its own" }, separate_colours = { false, "has images of its own" },
-}
-for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
-  if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
-end
-if not opt.reference and opt.warm_up ~= 10 then sp.usage "--warm-up: goes with --reference" end
 
--- A value that depends on the workload, unless the command line has it, where none is below 0.
-local function pick(value, usual, reference)
-  if value >= 0 then return value end
-  return opt.reference and reference or usual
-end
+-- A value of the command line, where none is below 0, or the usual one.
+local function pick(value, usual) return value >= 0 and value or usual end
 
-local size, batch = pick(opt.size, known and 224 or 64, 256), opt.batch
-local steps, lr = pick(opt.steps, 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
+local size, batch = pick(opt.size, known and 224 or 64), opt.batch
+local steps, lr = pick(opt.steps, 1000), pick(opt.lr, known and 1e-3 or 6e-3)
 local halved = 1 << opt.levels
-if not known and not opt.reference and size % halved ~= 0 then
+if not known and size % halved ~= 0 then
   sp.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
     math.max(halved, size // halved * halved))
 end
@@ -128,41 +103,6 @@ local function on_cpu(g)
     sp.fail("--augment gpu: the training runs on the cpu; take --device cuda, or leave --augment out")
   end
   return place == "cpu" and gpu or nil
-end
-
--- The workload that others are measured on: see docs. The numbers it learns from are random.
-local function reference(g)
-  local data = g.reader {
-    path = opt.data, target = "class", batch = batch, size = { size, size }, classes = 10, samples = opt.samples,
-  }
-  local cpu = on_cpu(g)
-  local x = data.image
-  if opt.augment == "none" then
-    x = g.to_float { x, on_cpu = cpu }
-  elseif opt.fused then
-    x = g.augment {
-      x, crop = size // 2, mode = "roi_align", size = size, degrees = 45, kernel = 7, sigma = { 0.1, 2.0 }, mean = 0,
-      std = 1, on_cpu = cpu,
-    }.images
-  else
-    x = g.to_float { x, on_cpu = cpu }
-    x = g.batch_crop { x, size = size // 2, mode = "roi_align", on_cpu = cpu }.images
-    x = g.resize { x, size = size, on_cpu = cpu }.images
-    x = g.batch_rotate { x, degrees = 45, on_cpu = cpu }.images
-    x = g.blur { x, kernel = 7, sigma = { 0.1, 2.0 }, on_cpu = cpu }.images
-    x = g.normalize { x, mean = 0, std = 1, on_cpu = cpu }.images
-  end
-  local model = g.classifier { x, model = "plain", classes = data.classes }
-  g:train { g.cross_entropy { model.logits, data.label }, optimizer = g.sgd { lr = lr } }
-
-  local run <close> = sp.run { graph = g, opt = opt, steps = opt.warm_up + steps, weights = false }
-  local began, ended, timed
-  for step, m in g:steps(opt.warm_up + steps) do
-    if step == opt.warm_up - 1 then began = m.time end
-    ended, timed = m.time, step - opt.warm_up + 1 -- fewer than asked for where it is interrupted
-    run:step(step, m)
-  end
-  run:finish(began and ended > began and ("%.3f steps/s"):format(timed / (ended - began)) or nil)
 end
 
 local function resized(g, x, cpu)
@@ -284,4 +224,4 @@ local function train(g)
 end
 
 local g <close> = sp.graph(opt)
-if opt.reference then reference(g) else train(g) end
+train(g)

@@ -16,16 +16,16 @@ local words = require "spcore.words"
 local opt = sp.args({
   data = {
     "auto", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; .tar; .npy; shapes, random",
-    default = "shapes; with --reference random", value = "DIR|FILE|NAME",
+    default = "shapes", value = "DIR|FILE|NAME",
   },
   val = { "", "folder with the images and masks for validation", default = "part of --data", value = "DIR",
     sets = "reader.val_path" },
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 1, max = 255, sets = "reader.classes" },
-  size = { -1, "pixels of a side", default = "64; with --backbone and --reference 256", min = 1, max = 4096 },
+  size = { -1, "pixels of a side", default = "64; with --backbone 256", min = 1, max = 4096 },
   batch = dense.options.batch,
-  steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000, with --reference 100 timed ones", min = 1 },
+  steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000", min = 1 },
   epochs = dense.options.epochs,
-  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone and --reference 1e-3", min = 0.0 },
+  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone 1e-3", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = dense.options.ema,
   rate = {
@@ -58,9 +58,8 @@ local opt = sp.args({
   eval_every = dense.options.eval_every,
   metrics = measure.option,
   pictures = dense.options.pictures,
-  warm_up = { 10, "steps before the timed ones, with --reference", min = 1 },
-  reference = { false, "the reference workload: plain model, random data, SGD; prints steps/s" },
-}, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true })
+}, { doc = "Trains a segmentation decoder behind a frozen encoder.", without = { "by_hand" }, checkpoints = true,
+  moved = { reference = "reference_seg.lua" } })
 
 local place, chain_file = dense.augmentation(opt, "a segmentation has no augmentation of its own")
 if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
@@ -68,7 +67,7 @@ if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
 end
 backbone.check(opt, {
   only = { weights = "", variant = "", model = "unet", output_stride = 0 },
-  no = { encoder = "", width = 8, levels = 3, reference = false },
+  no = { encoder = "", width = 8, levels = 3 },
   frozen = not opt.train_encoder, instead = "train it as well, --train-encoder",
 })
 if opt.cache ~= "off" and opt.train_encoder then
@@ -76,47 +75,27 @@ if opt.cache ~= "off" and opt.train_encoder then
 end
 dense.check_stride(opt)
 local known = opt.backbone ~= "" and backbone.describe(opt, opt.model) or nil
-local plain = opt.rate == "cosine" and opt.loss == "cross_entropy" and opt.label_smoothing == 0
-if opt.reference and not (plain and opt.epochs == 0 and opt.ema == 0 and opt.dropout == 0) then
-  sp.usage("--reference: has its own loss and training; leave --rate, --loss, --label-smoothing, --epochs, --ema and "
-    .. "--dropout out")
-end
 
-if opt.data == "auto" then opt.data = opt.reference and "random" or "shapes" end
+if opt.data == "auto" then opt.data = "shapes" end
 numbers.check(opt)
-local idle = { -- with --reference, and why
-  augment = { "none", "has none" },
-  data = { "random", "trains on random data" }, val = { "", "has no validation" }, eval_every = { 0, "has no validation" },
-  patience = { 0, "has no validation" }, metrics = { "auto", "has no validation" }, best_by = { "auto", "has no validation" },
-  width = { 8, "has a network of its own" }, grey = { false, "has images of its own" }, levels = { 3, "has a network of its own" },
-  classes = { 0, "has ten classes" }, fusion = { "auto", "has images of its own" },
-  separate_colours = { false, "has images of its own" }, cache = { "off", "computes the encoder in each step" },
-}
-for _, key in ipairs(opt.reference and words.keys(idle) or {}) do
-  if opt[key] ~= idle[key][1] then sp.usage("--reference: %s; leave --%s out", idle[key][2], (key:gsub("_", "-"))) end
-end
 local other = opt.grey and "--grey" or opt.channels == 1 and "--channels 1" or numbers.is_on(opt) and "--dtype and --channels"
 if other and not known and not opt.train_encoder and opt.encoder == "" then
   sp.usage("%s: the shipped encoder reads colours; train one (--train-encoder)", other)
 end
-for _, key in ipairs(not known and not opt.reference and not opt.train_encoder and opt.encoder == "" and { "width", "levels" } or {}) do
+for _, key in ipairs(not known and not opt.train_encoder and opt.encoder == "" and { "width", "levels" } or {}) do
   local shipped = key == "width" and 8 or 3
   if opt[key] ~= shipped then
     sp.usage("--%s %d: the shipped encoder has %d; train one (--train-encoder), or give the file of one that has (--encoder FILE)", key,
       opt[key], shipped)
   end
 end
-if not opt.reference and opt.warm_up ~= 10 then sp.usage "--warm-up: goes with --reference" end
 
--- A value that depends on the workload, unless the command line has it, where none is below 0.
-local function pick(value, usual, reference)
-  if value >= 0 then return value end
-  return opt.reference and reference or usual
-end
+-- A value of the command line, where none is below 0, or the usual one.
+local function pick(value, usual) return value >= 0 and value or usual end
 
-local size, batch = pick(opt.size, known and 256 or 64, 256), opt.batch
-local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000, 100), pick(opt.lr, known and 1e-3 or 6e-3, 1e-3)
-if not known and not opt.reference then dense.check_size(opt, size) end
+local size, batch = pick(opt.size, known and 256 or 64), opt.batch
+local steps, lr = pick(opt.steps, opt.train_encoder and 2000 or 1000), pick(opt.lr, known and 1e-3 or 6e-3)
+if not known then dense.check_size(opt, size) end
 opt.size, opt.steps, opt.lr = size, steps, lr -- what settings.json tells
 
 local rates = {
@@ -128,28 +107,6 @@ local rates = {
 local function loss_of(g, logits, mask)
   local smoothing = opt.loss == "cross_entropy" and opt.label_smoothing or nil
   return g[opt.loss] { logits, mask, ignore_index = 255, label_smoothing = smoothing }
-end
-
-local function steps_per_second(g, run, warm_up)
-  local began, ended, timed
-  for step, m in g:steps(warm_up + steps) do
-    if step == warm_up - 1 then began = m.time end
-    ended, timed = m.time, step - warm_up + 1 -- fewer than asked for where it is interrupted
-    run:step(step, m)
-  end
-  return began and ended > began and timed / (ended - began) or nil
-end
-
--- The workload that others are measured on: see docs. The numbers it learns from are random.
-local function reference(g)
-  local data = g.reader { path = opt.data, batch = batch, size = { size, size }, classes = 10, samples = opt.samples }
-  local image = g.to_float { data.image }
-  local enc = g.encoder { image, model = "plain", frozen = not opt.train_encoder, weights = opt.encoder }
-  local dec = g.decoder { enc.features, model = "plain", classes = data.classes }
-  g:train { g.cross_entropy { dec.logits, data.mask }, optimizer = g.sgd { lr = lr } }
-  local run <close> = sp.run { graph = g, opt = opt, steps = opt.warm_up + steps, weights = false }
-  local rate = steps_per_second(g, run, opt.warm_up)
-  run:finish(rate and ("%.3f steps/s"):format(rate))
 end
 
 -- Each gives the scores and fills in what settings.json says of the model.
@@ -246,4 +203,4 @@ local function train(g)
 end
 
 local g <close> = sp.graph(opt)
-if opt.reference then reference(g) else train(g) end
+train(g)

@@ -17,7 +17,7 @@ if [ "$timeline" ]; then
   tmp=$(mktemp -d "${TMPDIR:-/tmp}/spcore-timeline.XXXXXX")
   trap 'rm -rf "$tmp"' EXIT
   for strategy in serialized pipelined; do
-    "$spcore" run train_seg.lua --reference --batch 4 --threads 1 --steps 32 --strategy $strategy --quiet --out "$tmp/$strategy" \
+    "$spcore" run reference_seg.lua --batch 4 --threads 1 --steps 32 --strategy $strategy --quiet --out "$tmp/$strategy" \
       --trace "$tmp/$strategy.json" --trace-steps 15
   done
   "$spcore" timeline "$tmp/serialized.json" "$tmp/pipelined.json" --steps 3 --out "$to/timeline.svg"

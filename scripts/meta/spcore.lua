@@ -27,9 +27,18 @@ local sp = {}
 ---@field instead_of? string the option in whose place it stands
 ---@field sets? string the parameter of a stage that it gives, as STAGE.NAME
 
+---@class spcore.args
+---@field rest? string what help calls arguments that are no options: "IMAGE..."
+---@field doc? string what the script does
+---@field without? string[] options, and words for what it does not do
+---@field only? string[] the common options that it takes
+---@field others? boolean with rest: options that are not its own are in opt.rest
+---@field checkpoints? boolean its runs are saved and resumed
+---@field moved? table<string, string> options that another script took over: its name
+
 ---Reads the script's command line. Wrong use ends the program with exit code 2.
 ---@param spec table<string, spcore.option>
----@param how? { rest?: string, doc?: string, without?: string[], only?: string[], others?: boolean, checkpoints?: boolean }
+---@param how? spcore.args
 ---@return spcore.options
 function sp.args(spec, how) end
 

@@ -239,6 +239,18 @@ local function take(opt, options, argv, i, given, others)
   return i
 end
 
+-- Ends with the new command where the line has an option that a script of its own took over: moved = { name = script }.
+local function check_moved(moved, argv)
+  for i, arg in ipairs(argv) do
+    local script = moved[arg:match "^%-%-([%w-]+)$" or ""]
+    if script then
+      local command = { "spcore run " .. script }
+      for k, word in ipairs(argv) do command[#command + 1] = k ~= i and words.quoted(word) or nil end
+      usage("'%s' is a script of its own; run it instead: %s", arg:sub(3), table.concat(command, " "))
+    end
+  end
+end
+
 -- Of two options of which one stands in place of the other only one may be there.
 local function check_pairs(options, given)
   for name, option in pairs(options) do
@@ -324,10 +336,11 @@ end
 -- instead_of = "NAME" is the option in whose place it stands: both together are refused; sets = "STAGE.NAME" is the
 -- parameter that it gives, so that a stage's message which speaks of that proposes this option.
 -- Arguments that are no options are in `rest`, if the script wants any, with others = true also options that are not its own.
+-- moved = { NAME = SCRIPT }: options that another script took over; the line that says so has its command.
 -- Wrong use ends the program with exit code 2.
 function args.parse(spec, how)
   how = how or {}
-  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true, others = true })
+  words.check_keys("args", how, { rest = true, doc = true, without = true, only = true, checkpoints = true, others = true, moved = true })
   local options, opt, rest, given = merge(spec or {}, how.checkpoints and rows.resuming or {}), {}, {}, {}
   leave_out(options, how.without or {}, how.only)
   for name, option in pairs(options) do
@@ -336,6 +349,7 @@ function args.parse(spec, how)
   end
   if command_name() then core.only_prints() end
   local argv, i, plain = core.argv(), 1, false
+  check_moved(how.moved or {}, argv)
   while i <= #argv do
     local arg = argv[i]
     if plain or not arg:match("^%-.") then

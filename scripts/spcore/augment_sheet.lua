@@ -20,7 +20,6 @@ local ROWS <const>, COLUMNS <const>, CELL <const> = 6, 5, 128 -- ROWS: and one t
 -- What cannot be meant. chain: the run has an augmentation; cure: how it gets one
 function augment_sheet.check(opt, chain, cure)
   if opt.show_augment == "" then return end
-  if opt.reference then args.usage "--show-augment: the reference workload is not for looking at; leave --reference out" end
   if not chain then args.usage("--show-augment: this run has no augmentation; name one, %s", cure) end
   if not opt.show_augment:lower():match "[^/]%.png$" then args.usage("--show-augment %s: the name must end in .png", opt.show_augment) end
 end

@@ -20,7 +20,7 @@ local SHOWN = 20 -- images that cannot be read, by name on the terminal
 -- Why a run's folder has no weights of that kind, and what to do. summary: of a run that has ended.
 local function why_none(run, best, summary, script)
   local other = sys.there(("%s/%s.safetensors"):format(run, best and "weights" or "best"))
-  if summary and not summary.weights then return "its run has ended, and was one that keeps none, as with --reference" end
+  if summary and not summary.weights then return "its run has ended, and was one that keeps none: sp.run { weights = false }" end
   local instead = not other and "" or best and "; leave --best out" or "; take --best"
   if summary and (not best or summary.best) then return "it has been removed since its run ended" .. instead end
   if best then return ("its run has made no validation that was the best%s%s"):format(summary and "" or " so far", instead) end

@@ -57,13 +57,10 @@ local function parameters_of(g)
   return t
 end
 
--- What was typed, as a shell takes it.
+-- What was typed.
 local function command_of(env)
   local list = { "spcore", "run", env.script }
-  for _, word in ipairs(core.argv()) do
-    word = words.bare(word)
-    list[#list + 1] = word:find "^[%w%-_=+,./:@%%]+$" and word or "'" .. word:gsub("'", "'\\''") .. "'"
-  end
+  for _, word in ipairs(core.argv()) do list[#list + 1] = words.quoted(words.bare(word)) end
   return table.concat(list, " ")
 end
 

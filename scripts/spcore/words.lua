@@ -55,6 +55,11 @@ function words.bare(text)
   end))
 end
 
+-- A word of a command line as a shell takes it.
+function words.quoted(word)
+  return word:find "^[%w%-_=+,./:@%%]+$" and word or "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
 -- The lines of a text that are not empty, as a list.
 function words.lines(text)
   local lines = {}

@@ -15,7 +15,7 @@ enum { RUNS = 5, SIZES = 6, MOST_CALLS = 1000 };
 
 static const char *const names[] = {
     [ALL_TO_ALL] = "all_to_all", [ALL_GATHER] = "all_gather", [BROADCAST] = "broadcast"};
-/* Buckets and factors of train_seg.lua --reference, and two that show what a call costs by itself. */
+/* Buckets and factors of reference_seg.lua, and two that show what a call costs by itself. */
 static const size_t sizes[SIZES] = {2048, 32768, 262144, 2800000, 33600000, 179000000};
 
 static int by_value(const void *a, const void *b) {

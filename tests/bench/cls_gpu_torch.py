@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The cls workload in PyTorch on a GPU: the peers of `spcore run train_cls.lua --reference --device cuda`.
+"""The cls workload in PyTorch on a GPU: the peers of `spcore run reference_cls.lua --device cuda`.
 
 A server as seg_gpu_torch.py, which says how it is talked to. Ways, all trained in the same manner:
 

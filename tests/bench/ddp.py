@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""DistributedDataParallel over the devices of one host: the peer of `spcore run train_seg.lua --reference --ranks N`, and of
-train_cls.lua.
+"""DistributedDataParallel over the devices of one host: the peer of `spcore run reference_seg.lua --ranks N`, and of
+reference_cls.lua.
 
 A server as seg_gpu_torch.py, which says how it is talked to; it starts a process for each device itself. Models, samples and
 optimizer are those of seg_gpu_torch.py and cls_gpu_torch.py: `batch` samples a process, other ones in each, which lie on the

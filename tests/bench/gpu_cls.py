@@ -8,7 +8,7 @@ import time
 
 import gpu_contest as gc
 
-PROGRAM, SCRIPT = "cls_gpu_torch.py", "train_cls.lua"
+PROGRAM, SCRIPT = "cls_gpu_torch.py", "examples/reference_cls.lua"
 OURS = (
     ("augment gpu, serialized, eager", "gpu", "serialized", "off"),
     ("augment gpu, serialized, captured", "gpu", "serialized", "lane"),

@@ -74,7 +74,7 @@ class Spcore:
         return p.stdout
 
     def block(
-        self, steps, warm_up, batch, precision, strategy, capture, more=(), script="train_seg.lua", options=(), by=()
+        self, steps, warm_up, batch, precision, strategy, capture, more=(), script="examples/reference_seg.lua", options=(), by=()
     ):
         """steps/s of a reference workload, loader included, and all that was printed; `more` options make it talk. `by`:
         what starts it."""
@@ -83,7 +83,7 @@ class Spcore:
         command = self.command(os.path.join(self.scripts, script), batch, precision, strategy, capture)
         text = self.call(
             [*by, *command]
-            + ["--reference", "--steps", str(steps), "--warm-up", str(warm_up), "--out", out, *options, *more]
+            + ["--steps", str(steps), "--warm-up", str(warm_up), "--out", out, *options, *more]
             + ([] if more else ["--quiet"])
         )
         found = re.search(r"([0-9.]+) steps/s", last_line(text))

@@ -31,7 +31,7 @@ import time
 import gpu_contest as gc
 
 SECTIONS = ("weak", "strong", "apart", "alone", "ddp")
-SCRIPTS = {"seg": "train_seg.lua", "cls": "train_cls.lua"}
+SCRIPTS = {"seg": "examples/reference_seg.lua", "cls": "examples/reference_cls.lua"}
 Case = collections.namedtuple("Case", ("ranks", "shards", "comm", "factors"))
 ALONE = Case(1, 1, "", "yes")
 MPI = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np")
@@ -181,7 +181,7 @@ class Bench:
         command = self.spcore.command(
             os.path.join(self.spcore.scripts, SCRIPTS[workload]), self.batch(workload), a.precision, a.strategy, a.capture
         )
-        command += ["--reference", "--quiet", "--steps", str(a.steps), "--warm-up", str(a.warm_up), *self.threads()]
+        command += ["--quiet", "--steps", str(a.steps), "--warm-up", str(a.warm_up), *self.threads()]
         with tempfile.TemporaryDirectory() as folder:
             all_ = [
                 subprocess.Popen(

@@ -84,7 +84,7 @@ bits_of() {
 part_bits() {
   echo "bits: checksums with weights, metrics; $steps steps"
   for shards in "$ranks" $((4 * ranks)); do
-    bits_of "seg --reference" "$shards" train_seg.lua --reference --size "$size" --batch "$batch" --warm-up 1 \
+    bits_of "reference seg" "$shards" reference_seg.lua --size "$size" --batch "$batch" --warm-up 1 \
       --steps "$steps"
   done
   bits_of "cls with evaluations" $((4 * ranks)) train_cls.lua --size 32 --batch 2 --samples 124 --eval-every 4 --steps "$steps"
@@ -116,7 +116,7 @@ children_of() {
 killed() {
   local launcher all victim begun took look code named
   rm -rf "$tmp/kill"
-  command_of kill "$ranks" train_seg.lua --reference --size "$size" --batch "$batch" --strategy pipelined --steps 10000000
+  command_of kill "$ranks" reference_seg.lua --size "$size" --batch "$batch" --strategy pipelined --steps 10000000
   "${command[@]}" >"$tmp/kill.log" 2>&1 &
   launcher=$!
   for ((look = 0; look < 600; look++)); do

@@ -45,7 +45,7 @@ def main():
     ways = {}
     with tempfile.TemporaryDirectory() as folder:
         for strategy in ("serialized", "pipelined"):
-            ways["spcore " + strategy] = [os.path.abspath(a.spcore), "run", "train_seg.lua", "--reference", "--quiet", *common,
+            ways["spcore " + strategy] = [os.path.abspath(a.spcore), "run", "reference_seg.lua", "--quiet", *common,
                                           f"--warm-up={a.warmup}", "--strategy=" + strategy]
         for python in a.python or ["/usr/bin/python3"]:
             twin = [python, os.path.join(HERE, "seg_torch.py"), *common, f"--warmup={a.warmup}"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The seg workload in PyTorch on a GPU: the peers of `spcore run train_seg.lua --reference --device cuda`.
+"""The seg workload in PyTorch on a GPU: the peers of `spcore run reference_seg.lua --device cuda`.
 
 A server, so that contestants can take turns without starting anew. It reads one JSON object a line and answers each
 with one, {"ok": true, ...} or {"ok": false, "why": ...}; the first comes unasked when it is ready:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The seg workload in PyTorch on the CPU: the peer of `spcore run train_seg.lua --reference`.
+"""The seg workload in PyTorch on the CPU: the peer of `spcore run reference_seg.lua`.
 
 A frozen encoder of kernel-2 stride-2 convolutions and a trained decoder of transposed ones; random uint8 images, random
 labels of 10 classes, SGD with learning rate 1e-3. Prints one line of JSON: steps/s over the timed steps and the process's peak

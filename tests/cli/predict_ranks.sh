@@ -31,7 +31,7 @@ cmp -s "$tmp/slow" "$tmp/now" && fail "a slower network changes nothing"
 # sent SCRIPT HOW WIRE OPTIONS...: what two ranks send, by a trace of them, beside what is predicted
 sent() {
   script_=$1 how=$2 wire=$3; shift 3
-  "$top_builddir/spcore" run "train_$script_.lua" --reference --device cpu --threads 1 --ranks 2 --size 32 --batch 2 --steps 6 \
+  "$top_builddir/spcore" run "reference_$script_.lua" --device cpu --threads 1 --ranks 2 --size 32 --batch 2 --steps 6 \
     --warm-up 1 --trace "$tmp/t.json" --trace-steps 3 --out "$tmp/$script_.$how.$wire" --quiet "$@" >"$tmp/log" 2>&1 ||
     fail "$(cat "$tmp/log")"
   tr '{' '\n' <"$tmp/t.json" | awk -v want="$("$top_builddir/spcore" run "$script" sent size=32 batch=2 ranks=2 wire=$wire |

@@ -50,7 +50,7 @@ else
   not_ok "updates bucket by bucket: $(cat plan)"
 fi
 # rows that are wanted as soon as they come do not wait for the last bucket, which is wanted behind all of them
-"$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 4 >plan1 2>&1
+"$spcore" schedule reference_seg.lua --size 64 --batch 2 --device cpu --ranks 2 --parts 4 >plan1 2>&1
 if grep -q '^  comm .*comm.rows.decoder.6., comm.rows.decoder.4., comm.rows.decoder.2., shard_sum.forward, comm.scatter.1.' plan1 &&
   grep -q 'comm.rows.decoder.4.  *<-  all *decoder.backward.1.' plan1; then
   ok "the last bucket behind rows"
@@ -58,7 +58,7 @@ else
   not_ok "the last bucket behind rows: $(cat plan1)"
 fi
 # rows that come together go in one call
-if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 >plan2 2>&1 &&
+if "$spcore" schedule reference_seg.lua --size 64 --batch 2 --device cpu --ranks 2 --parts 2 >plan2 2>&1 &&
   grep -q '^  comm .*comm.rows.decoder.1,3,5., shard_count.forward, .*comm.rows.decoder.6,4,2., shard_sum' plan2; then
   ok "rows in one call, those of the forward before the totals"
 else
@@ -99,7 +99,7 @@ else
   not_ok "statistics beside products: $(cat plan2)"
 fi
 # but the update of several buckets is on the trained lane, each part where its bucket is there
-if "$spcore" schedule train_seg.lua --reference --size 64 --batch 2 --device cpu --ranks 2 --parts 2 --bucket 0 >plan2 2>&1 &&
+if "$spcore" schedule reference_seg.lua --size 64 --batch 2 --device cpu --ranks 2 --parts 2 --bucket 0 >plan2 2>&1 &&
   grep -q '^  all .*sgd.update.1., .*sgd.update.2.' plan2; then
   ok "updates of several buckets"
 else

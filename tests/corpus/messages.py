@@ -54,9 +54,6 @@ def options_of_training(c):
             "--model deeplabv3", ("fcn", "--model fcn"), ("--output-stride", None), status=2)
     c.cures(seg + " --backbone resnet18 --train-encoder --width 4 --size 32", "is for the small network; leave it out with --backbone",
             ("--backbone", None), ("--width", None), status=2)
-    c.cures(seg.replace("--samples 16", "") + " --reference --rate step --ema 0.5 --dropout 0.1",
-            "--reference: has its own loss and training; leave --rate", ("--reference", None), status=2)
-    c.cures(seg + " --reference --data shapes", "--reference: trains on random data; leave --data out", ("--data", None), status=2)
     c.cures(seg + " --augment auto", "a segmentation has no augmentation of its own", "--augment chains/seg.lua", status=2)
     c.cures(seg + " --augment gpu:chains/seg.lua", "the training runs on the cpu", ("gpu:", "--augment chains/seg.lua"))
     c.cures(seg + " --grey", "--grey: the shipped encoder reads colours", "--train-encoder", status=2)
@@ -64,14 +61,16 @@ def options_of_training(c):
         c.cures(script + " --size 65", "a multiple of 8 is wanted", "--size 64", status=2)
     c.cures(seg + " --width 16", "the shipped encoder has 8", "--train-encoder", ("--width", None), status=2)
     c.cures(seg + " --levels 2", "the shipped encoder has 3", "--train-encoder", ("--levels", None), status=2)
-    c.cures(seg + " --warm-up 3", "--warm-up: goes with --reference", "--reference", ("--warm-up", None), status=2)
     c.cures(seg + " --override", "--override goes with --resume", ("--override", None), status=2)
     c.cures(seg + " --min-delta 0.1", "--min-delta goes with --patience", ("--patience", "--patience 2 --eval-every 1 --steps 3"), status=2)
     c.cures(seg + " --size 64 --backbone resnet18", "frozen, with random weights, it is of no use", "--train-encoder", status=2)
-    c.cures(cls + " --no-fused", "--no-fused: goes with --reference, and not with --augment none", ("--reference", "--reference"), ("--no-fused", None), status=2)
+    c.cures("run reference_cls.lua --size 16 --batch 4 --steps 1 --no-fused --augment none", "--no-fused: goes with an augmentation",
+            ("--augment", None), ("--no-fused", None), status=2)
+    c.cures("run reference_cls.lua --size 16 --batch 4 --steps 1 --augment gpu --device cpu", "--augment gpu: the training runs on the cpu",
+            ("--augment", None))
+    for kind in ("seg", "cls"):
+        c.cures(f"run train_{kind}.lua --reference --size 16 --batch 2 --steps 1", "'reference' is a script of its own", "spcore run reference_" + kind + ".lua --size 16 --batch 2 --steps 1", status=2)
     c.cures(cls + " --cache host --backbone resnet18 --size 32", "goes with --probe and --augment none", ("--cache", None), status=2)
-    c.cures(cls + " --reference --rate step --ema 0.5", "--reference: has its own loss", ("--reference", None), status=2)
-    c.cures(cls + " --warm-up 3", "--warm-up: goes with --reference", "--reference", ("--warm-up", None), status=2)
     c.cures(cls + " --augment gpu --device cpu", "--augment gpu: the training runs on the cpu", ("--augment", None))
 
 

@@ -296,7 +296,6 @@ def sheet_of_augmentation(c):
     "--show-augment where it cannot be meant, and what ends its run without training"
     how = "run train_cls.lua --data shapes --samples 64 --size 16 --batch 4 --steps 1 --width 2 --pictures 0 --metrics none --show-augment s.png"
     c.cures(f"{how} --augment none", "this run has no augmentation", "--augment chains/cls.lua", status=2)
-    c.cures("run train_cls.lua --reference --size 16 --batch 4 --steps 1 --show-augment s.png", "is not for looking at", ("--reference", None), status=2)
     c.cures(how, "nothing is trained", ("--show-augment", None), status=0)
 
 

@@ -179,7 +179,6 @@ refused(cls .. weights .. "--variant timm_a9", "of ResNet%-18 there is no varian
 refused("train_cls.lua --probe", "%-%-probe: goes with %-%-backbone NAME")
 refused(seg .. weights .. "--levels 2", "%-%-levels: is for the small network; leave it out with %-%-backbone")
 refused(cls .. weights .. "--encoder x", "%-%-encoder: is for the small network")
-refused(seg .. weights .. "--reference", "%-%-reference: is for the small network")
 refused(seg .. weights .. "--output-stride 8", "%-%-output%-stride: is for %-%-model deeplabv3 and fcn; a U%-Net and an FPN")
 refused(seg .. weights .. "--model fcn --output-stride 4", "output_stride is 32, 16 or 8, not '4'", 1)
 refused(seg:gsub("size 64", "size 72") .. weights, "72 pixels of height are no multiple of 32; take 64 or 96", 1)

@@ -104,7 +104,6 @@ end
 wrong(cls .. "--augment nowhere.lua", "%-%-augment nowhere.lua: there is no such file")
 wrong(cls .. "--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none, or FILE.lua; did you mean 'gpu'%?")
 wrong(cls .. "--augment gpu:copy.lua --device cpu", "the training runs on the cpu")
-wrong("run train_cls.lua --reference --augment copy.lua", "the reference workload has its own augmentation")
 wrong(seg .. "--augment copy.lua", "copy.lua: it makes 14 x 14 of 16 x 16.*batch_resized_crop { size = size } cuts windows")
 wrong(seg .. "--augment auto", "a segmentation has no augmentation of its own; name a chain, such as %-%-augment chains/seg.lua")
 wrong("run show_augment.lua shapes --augment copy.lua --order flip", "%-%-order: copy.lua has its own stages; leave it out")

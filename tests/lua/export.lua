@@ -47,7 +47,7 @@ end
 
 run "run train_seg.lua --train-encoder --width 4 --levels 2 --size 16 --steps 2 --out seg --quiet --device cpu"
 run "run train_cls.lua --width 5 --levels 1 --size 16 --steps 2 --augment none --out cls --quiet --device cpu"
-run "run train_cls.lua --reference --size 16 --steps 1 --warm-up 1 --out reference --quiet --device cpu"
+run "run reference_cls.lua --size 16 --steps 1 --warm-up 1 --out reference --quiet --device cpu"
 
 t.match(run "export seg --torch new/s", "^new/s: model.py, model.safetensors; try: python3 new/s/model.py IMAGE\n$")
 local wanted = encoder(4, 2)

@@ -68,5 +68,3 @@ run("train_cls.lua --quiet --steps 4 --label-smoothing 0.1 --rate one_cycle", { 
 run(seg .. "--loss dice --label-smoothing 0.1",
   { code = 2, "%-%-label%-smoothing: goes with %-%-loss cross_entropy, not with dice" })
 run(seg .. "--loss dise", { code = 2, "%-%-loss dise: choose one of cross_entropy, dice, focal; did you mean 'dice'" })
-run("train_seg.lua --reference --rate step", { code = 2, "%-%-reference: has its own loss and training" })
-run("train_cls.lua --reference --label-smoothing 0.1", { code = 2, "%-%-reference: has its own loss and training" })

@@ -229,7 +229,6 @@ for line, words in pairs {
   ["train_cls.lua --metrics boundary_f1"] = "%-%-metrics boundary_f1: this network's validations have no such metric",
   ["train_seg.lua --metrics mae"] = "%-%-metrics mae: this network's validations have no such metric",
   ["train_cls.lua --best-by boundary_f1"] = "%-%-best%-by boundary_f1: this network's validations have no such metric; they may have auroc",
-  ["train_cls.lua --reference --metrics f1"] = "%-%-reference: has no validation; leave %-%-metrics out",
 } do
   local code, _, err = t.spcore(dir.path, "run " .. line .. " --size 16 --samples 16 --quiet")
   t.eq(code, 2, line)

@@ -117,10 +117,10 @@ os.remove(at .. "/never/best.safetensors")
 t.write(at .. "/never/summary.json", (t.read(at .. "/never/summary.json"):gsub('"best": %b{},', "")))
 _, err = run("predict_cls.lua --weights never --best --out c.csv shapes/disc --device cpu", 2)
 t.one_line(err, "never has no best.safetensors: its run has made no validation that was the best; leave %-%-best out\n$")
-run "train_cls.lua --reference --size 16 --steps 1 --warm-up 1 --out none_kept --quiet --device cpu"
+run "reference_cls.lua --size 16 --steps 1 --warm-up 1 --out none_kept --quiet --device cpu"
 for _, how in ipairs { "", "--best" } do
   _, err = run(("predict_cls.lua --weights none_kept %s --out c.csv shapes/disc --device cpu"):format(how), 2)
-  t.one_line(err, "none_kept has no %w+.safetensors: its run has ended, and was one that keeps none, as with %-%-reference\n$")
+  t.one_line(err, "none_kept has no %w+.safetensors: its run has ended, and was one that keeps none: sp.run { weights = false }\n$")
 end
 for i, how in ipairs { "--batch 1 --strategy replicas --depth 3", "--batch 5 --device mock" } do
   run(("predict_seg.lua --weights seg --out masks%d photos/images %s"):format(i, how))

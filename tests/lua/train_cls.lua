@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- train_cls.lua: the same losses wherever the augmentation runs and whatever the strategy; the reference workload; a folder of
--- classes; epochs; an encoder that goes on in train_seg.lua; what it says to bad options.
+-- train_cls.lua: the same losses wherever the augmentation runs and whatever the strategy; a folder of classes;
+-- epochs; an encoder that goes on in train_seg.lua; what it says to bad options.
 -- needs: onednn images jansson
 -- once: a script, of stages that each have a test
 local t = require "check"
@@ -62,21 +62,6 @@ run "run train_cls.lua --resume epochs --override --steps 16"
 t.match(told "summary.json", '"steps": 16')
 t.eq(told "resumed.jsonl", '{"epochs":0,"steps":16}')
 
--- the workload that others are measured on
-for _, more in ipairs {
-  "", "--device mock --augment cpu --strategy pipelined", "--augment none", "--no-fused",
-  "--no-fused --device mock --augment cpu",
-} do
-  t.match(run("run train_cls.lua --reference --size 16 --batch 4 --steps 4 --warm-up 1 --quiet --threads 2 " .. more),
-    ": [%d.]+ steps/s\n$")
-end
-
--- steps/s of the steps that were made, where it is interrupted, and not of all that were asked for
-local code, said, err = t.interrupted(dir.path, "run train_cls.lua --reference --size 16 --batch 4 --steps 100000000 --warm-up 1 "
-  .. "--threads 1 --out cut", '"step":9', "cut/metrics.jsonl")
-t.eq(code, 130, err)
-t.ok(tonumber(said:match "([%d.]+) steps/s") < 1e6, said)
-
 local function refused(options, words, script)
   local code, _, err = t.spcore(dir.path, ("run train_%s.lua --quiet %s"):format(script or "cls", options))
   t.ok(code ~= 0, options)
@@ -86,15 +71,12 @@ end
 refused("--augment gpu --device cpu", "^spcore: .-%-%-augment gpu: the training runs on the cpu; take %-%-device cuda")
 refused("--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, none, or FILE.lua; did you mean 'gpu'%?")
 refused("--epochs 2 --steps 9", "%-%-epochs stands in place of %-%-steps: give one of them\n$")
-refused("--epochs 2 --reference", "%-%-reference: .* leave .* %-%-epochs, %-%-ema and %-%-dropout out")
 refused("--resume epochs --steps 20", "%-%-steps was 16 and is 20; leave it away, or take %-%-override")
 refused("--patience 2 --size 16 --samples 64 --steps 4 --eval-every 4", "%-%-patience: there is no validation before the end")
 refused("--data nowhere", "nowhere")
 refused("--min-delta 1", "train_cls.lua: %-%-min%-delta goes with %-%-patience\n$")
-refused("--no-fused", "%-%-no%-fused: goes with %-%-reference, and not with %-%-augment none")
-refused("--reference --size 1", "'crop': 0 is below 1 px")
 
--- what is no value is not taken for the default; the reference workload refuses what it has no use for
+-- what is no value is not taken for the default
 for _, script in ipairs { "seg", "cls" } do
   for option, least in pairs {
     steps = 1, epochs = 1, size = 1, samples = 1, ["eval-every"] = 1, lr = 0.0, classes = script == "seg" and 1 or nil,
@@ -103,18 +85,6 @@ for _, script in ipairs { "seg", "cls" } do
     local none = least == 0 and -1 or 0
     t.eq(refused(("--%s %d"):format(option, none), ("%d: the value must be at least %s"):format(none, least), script), 2, option)
   end
-  for options, why in pairs {
-    ["--data shapes"] = "trains on random data; leave %-%-data out\n$", ["--width 4"] = "has a network of its own; leave %-%-width out",
-    ["--levels 2"] = "has a network of its own; leave %-%-levels out", ["--eval-every 5"] = "has no validation; leave %-%-eval%-every out",
-    ["--patience 2"] = "has no validation; leave %-%-patience out", ["--best-by loss"] = "has no validation; leave %-%-best%-by out",
-    ["--classes 3"] = script == "seg" and "has ten classes; leave %-%-classes out" or nil,
-  } do
-    t.eq(refused("--reference " .. options, "%-%-reference: " .. why, script), 2, options)
-  end
-  t.eq(refused("--warm-up 5", "%-%-warm%-up: goes with %-%-reference\n$", script), 2)
-  t.match(run(("run train_%s.lua --reference --data random --size 16 --batch 4 --steps 1 --warm-up 1 --threads 2 --out %s_reference")
-    :format(script, script)), "\ndata random: ")
-  t.match(t.read(("%s/%s_reference/settings.json"):format(dir.path, script)), '"data": "random",')
 end
 run(small .. "--steps 2 --lr 0 --out still --quiet") -- says what it means
 t.ok(not t.read(dir.path .. "/still/metrics.jsonl"):find '"lr":[^0]')

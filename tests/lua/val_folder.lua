@@ -40,14 +40,6 @@ make("pairs", "splits", "mask")
 os.execute(("cp '%s/pairs/classes.txt' '%s/pairs/train'"):format(dir.path, dir.path))
 compare("seg", "pairs", { "pairs/train --val pairs/val" })
 
-do -- what is refused
-  for _, kind in ipairs { "cls", "seg" } do
-    local code, _, err = t.spcore(dir.path, ("run train_%s.lua --reference --val pairs"):format(kind))
-    t.eq(code, 2)
-    t.match(err, "%-%-reference: has no validation; leave %-%-val out")
-  end
-end
-
 do -- from `origin` back to the file
   local sp = require "spcore"
   local g <close> = sp.graph {}
