@@ -68,7 +68,8 @@ function settings.of(g, opt, more)
   local env, o, effect = core.env(), g._opt, g._raw:options()
   local stages = {}
   for i, node in ipairs(g:nodes()) do
-    stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen }
+    local told = g._told[node]
+    stages[i] = { name = node.name, stage = node.stage, frozen = node.frozen, k = node.stage == "accuracy" and told and told[1].k or nil }
   end
   local lanes, delay = g:lanes(), 0 -- the longest
   for _, lane in ipairs(lanes) do delay = math.max(delay, lane.delay) end

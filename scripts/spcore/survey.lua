@@ -48,7 +48,8 @@ function survey.headers(data, seen)
   local of = math.tointeger(data.sizes)
   local train, val = data.splits:match "(%d+)%D+(%d+)"
   local all = train and train + val or of
-  local most, sizes = all <= survey.most and of or math.ceil(of / all * survey.most), seen.sizes
+  local function upto(n) return all <= survey.most and n or n * survey.most // all end -- of the first n, so that parts add up
+  local most, sizes = upto(seen.of + of) - upto(seen.of), seen.sizes
   for i = 0, most - 1 do
     local w, h, kind = data:item("sizes", i * of // most):match "^(%d+) (%d+) (.+)$"
     local key = w and math.tointeger(w) << 32 | math.tointeger(h)
@@ -115,8 +116,8 @@ function survey.type_lines(types, opt)
     if t.type ~= "uint8" then
       local dtype = t.type == "uint16" and "uint16" or "float32"
       out[#out + 1] = ("%d of %d images are %s%s, and bytes are read: %s (--dtype %s)"):format(t.images, all, t.type,
-        many and (" of %d channels"):format(shown) or "",
-        dtype == "uint16" and "the high 8 bits; all are kept by" or "they are kept by", dtype)
+        many and (" of %d channels"):format(shown) or "", dtype == "uint16" and "the high 8 bits; all are kept by"
+        or "of these none can be; they are read by", dtype)
     elseif many then
       out[#out + 1] = ("%d of %d images have %d channels, of which RGB has three at most; all are kept by (--channels %d)"):format(
         t.images, all, t.channels, t.channels)

@@ -106,6 +106,7 @@ def tiff_packed(c):
     "a TIFF of 12 bits, as cameras of microscopes write it: numbers, and no bytes"
     odd(c, "x.tif", tiff(c.picture(8, 8).astype(np.uint16) * 16, bits=12, photometric=2),
         "samples of 12 bits, 3 a pixel; at most 8 of 8 or 16 bits are read as bytes, dtype", "--dtype float32")
+    c.cures("data d", "1 of 4 images are uint12, and bytes are read: of these none can be; they are read by", "--dtype float32", status=0)
 
 
 @case
@@ -141,11 +142,27 @@ def bmp_kinds(c):
 # ---- formats without a reader ----
 
 @case
+def jpeg_height(c):
+    "a JPEG whose height stands behind its scan (DNL): the pixels of the clean file"
+    clean = jpeg(c)
+    at = clean.index(b"\xff\xc0")
+    c.write("d/ant/0.jpg", clean)
+    c.write("d/bee/0.jpg", clean[:at + 5] + bytes(2) + clean[at + 7:-2] + b"\xff\xdc\0\4" + clean[at + 5:at + 7] + b"\xff\xd9")
+    c.run("data d --check", says=["all 2 samples can be used", "1 image", "has the pixels of", "8 x 8 (2)"])
+    c.write("d/bee/0.jpg", clean[:at + 5] + bytes(2) + clean[at + 7:])
+    c.run("data d --check", 1, says="d/bee/0.jpg: ")
+
+
+@case
 def pam(c):
     "PAM and PFM"
     odd(c, "x.ppm", b"P7\nWIDTH 8\nHEIGHT 8\nDEPTH 3\nMAXVAL 255\nTUPLTYPE RGB\nENDHDR\n" + bytes(192),
         "it is a PAM image; convert it to PNG or JPEG")
-    odd(c, "x.ppm", b"PF\n8 8\n-1.0\n" + bytes(8 * 8 * 12), "it is a PFM of floats; save it as .npy")
+    odd(c, "x.ppm", b"PF\n8 8\n-1.0\n" + bytes(8 * 8 * 12), "it is a PFM of floats; save it as .npy: numpy.save(")
+    for ending, words in (("pfm", "1 PFM of floats (bee/y.pfm), to be converted: numpy.save("), ("pam", "(bee/y.pam), to be converted: magick FILE FILE.png")):
+        c.write(f"d/bee/y.{ending}", "x")
+        c.run("data d", says=words)
+        os.remove(c.path(f"d/bee/y.{ending}"))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def sides_of_many(c):
     data = c.read("one.png")
     for k in range(4200):
         c.write(f"d/{'ab'[k % 2]}/{k}.png", data)
-    c.run("data d", says="evenly spread over 4200; --check reads all")
+    c.run("data d", says="sizes are those of 4096 images, evenly spread over 4200; --check reads all")
     c.run("data d --check", says=["sizes, width x height: 6 x 4 (4200)", "duplicates in train: "], lacks="evenly spread")
 
 
@@ -275,7 +275,7 @@ def sheet_of_classes(c):
 
 @case
 def sheet_of_masks(c):
-    "masks lie over images: a class has its own row, no label leaves the image as it is"
+    "masks lie over images: a class has its own row; the background, class 0, leaves the image as it is, no label is pale"
     def mask(k):
         m = np.full((64, 64), 255, np.uint8)
         m[:32] = k % 3
@@ -287,8 +287,9 @@ def sheet_of_masks(c):
     c.run("data d --sheet s.png --sheet-samples 1", says="samples of 3 classes")
     a = sheet_of(c)
     assert has(a, (200, 200, 200))
-    for k, tint in enumerate(((0, 0, 0), (128, 0, 0), (0, 128, 0))):
+    for k, tint in enumerate(((128, 0, 0), (0, 128, 0), (224, 224, 192))):
         assert has(a, [round(200 + 0.45 * (t - 200)) for t in tint]), k
+    assert not has(a, [round(200 - 0.45 * 200)] * 3) and not has(a[:60], (0, 0, 0)), "nothing is darkened by the black of class 0"
 
 
 @case

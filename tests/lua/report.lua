@@ -271,6 +271,21 @@ do -- classes: one is never found, one is not there; of counts of pixels and of 
   text = t.read(dir.path .. "/labels/report.html")
   t.match(text, "<th>F1</th>.-<td>2</td>.->0.000<.->%-<.->0.000<.->4</td>.-<td>1</td>.->0.588<.->0.455<.->0.833<.->6</td>")
 end
+do -- top-5 accuracy has its number, and is left out where it is 1 in any case
+  local function curves(k, classes)
+    made_up("hits", falls, function() return { top1 = 1, topk = 3, counted = 4 } end)
+    local names = {}
+    for i = 1, classes do names[i] = "c" .. i end
+    t.write(dir.path .. "/hits/settings.json", json.encode { script = "x.lua", options = {}, model = { class_names = json.list(names) },
+      stages = json.list { { name = "accuracy", stage = "accuracy", k = k } } })
+    t.eq((run "report hits --quiet"), 0)
+    return t.read(dir.path .. "/hits/report.html")
+  end
+  t.match(curves(5, 9), "<b>top%-5 accuracy</b>")
+  t.ok(not curves(5, 5):find "top%-")
+  t.ok(not curves(1, 9):find "top%-")
+  t.match(curves(nil, 9), "<b>top%-k accuracy</b>")
+end
 do -- why a run ended before its end
   made_up("stopped", falls)
   os.remove(dir.path .. "/stopped/summary.json")

@@ -73,6 +73,7 @@ typedef struct im_pixels {
   int colour;  /* the first three are red, green and blue */
   int alpha;   /* the last one is alpha */
   int picture; /* of a format that knows colours, so that one channel is grey */
+  int packed;  /* bits of a number, as of TIFF with 12, which bytes are not made of; 0: the type's */
 } im_pixels;
 /* Numbers and indices as they are. Files that are neither PNG, TIFF nor .npy, and TIFF with other colours than RGB,
  * become RGB bytes. Turned as EXIF says. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * jpeg.c - JPEG through TurboJPEG, from memory. What does not touch a pixel is no damage: bytes behind the end, bytes
- * between the last scan and the end, a version of JFIF that there is not. Pillow takes such files as well. */
+ * between the last scan and the end, a version of JFIF that there is not. Pillow takes such files as well. A height
+ * that stands behind the first scan is put where libjpeg looks for it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 #include "formats.h"
 
-enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, APP0 = 0xE0, JPEG_LS = 0xF7 };
+enum { SOI = 0xD8, EOI = 0xD9, SOS = 0xDA, DNL = 0xDC, APP0 = 0xE0, JPEG_LS = 0xF7 };
 enum { LOSSLESS = 3 }; /* the process, in the lowest bits of a frame's marker */
 
 /* ---- markers ---- */
@@ -52,6 +53,21 @@ static const uint8_t *find_frame(const uint8_t *p, size_t size) {
     at += marker == 0xFF ? 1 : !has_length(marker) ? 2 : 2 + ((size_t)p[at + 2] << 8 | p[at + 3]);
   }
   return NULL;
+}
+
+/* A height of 0 is said behind the first scan, by a marker DNL, which libjpeg passes over. */
+static void mend_height(im_decoder *d) {
+  uint8_t *frame = (uint8_t *)find_frame(d->file.p, d->size), *end = d->file.p, *at = frame;
+  end += d->size;
+  if (!frame || end - frame < 6 || frame[4] || frame[5]) return;
+  while ((at = memchr(at, 0xFF, (size_t)(end - at))) && end - at >= 6) {
+    if (at[1] == DNL && !at[2] && at[3] == 4) {
+      frame[4] = at[4];
+      frame[5] = at[5];
+      return;
+    }
+    at++;
+  }
 }
 
 /* Says of a file that was not read that it is of a kind that libjpeg-turbo 2 does not know; 0: it is not. */
@@ -141,6 +157,7 @@ static int decode_once(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, in
 
 int im_jpeg(im_decoder *d, int64_t max_pixels, im_buf *px, int *w, int *h) {
   mend_version(d);
+  mend_height(d);
   int rc = decode_once(d, max_pixels, px, w, h);
   if (rc == IM_BROKEN && is_odd_kind(d)) return rc;
   if (!px || (rc && rc != IM_BROKEN)) return rc;

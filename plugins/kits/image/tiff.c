@@ -118,11 +118,14 @@ static int is_complex(const job *j) {
 /* Numbers of 3, 10 or 12 bits follow one another without a gap. */
 static int is_packed(const job *j) { return j->bits < 16 && j->bits != 8 && j->form == SAMPLEFORMAT_UINT; }
 
+/* ... and bytes are made of few of them. */
+static int is_odd(const job *j) { return is_packed(j) && j->bits != 1 && j->bits != 2 && j->bits != 4; }
+
 static int check_bytes(job *j) {
   static const char *const forms[] = {[SAMPLEFORMAT_INT] = "with a sign", [SAMPLEFORMAT_IEEEFP] = "float"};
   int odd = j->form == SAMPLEFORMAT_INT || j->form == SAMPLEFORMAT_IEEEFP;
   if (is_complex(j)) return im_say(j->d, IM_BROKEN, COMPLEX_NUMBERS);
-  if (odd || j->bits > MOST_BITS || (is_packed(j) && j->bits != 1 && j->bits != 2 && j->bits != 4))
+  if (odd || j->bits > MOST_BITS || is_odd(j))
     return im_say(j->d, IM_BROKEN,
                   "samples of %d bits%s%s%s, %d a pixel; at most 8 of 8 or 16 bits are read as bytes, `dtype = "
                   "\"float32\"` keeps them",
@@ -353,7 +356,8 @@ static int run_numbers(job *j, TIFF *tif) {
                         .channels = j->samples,
                         .type = type,
                         .colour = j->photometric == PHOTOMETRIC_RGB && j->samples >= 3,
-                        .alpha = has_alpha(tif)};
+                        .alpha = has_alpha(tif),
+                        .packed = is_odd(j) ? j->bits : 0};
   if (!j->px) return SP_OK;
   size_t n = (size_t)j->w * (size_t)j->h, item = im_type_bytes(type);
   uint8_t *to = im_reserve(j->px, n * item * j->samples);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define PICTURE "convert it to PNG or JPEG"
+#define PFM "a PFM of floats; save it as .npy: numpy.save(\"NEW.npy\", cv2.imread(\"OLD.pfm\", -1)), in Python"
 #define UNPACK "unpack it"
 #define IMPORT "spcore_import.py FILE -o NEW makes tar files of it"
 
@@ -50,9 +51,9 @@ static const magic magics[] = {
     MAGIC(0, "SIMPLE  =", "a FITS file; " PICTURE),
     MAGIC(0, "DDS ", "a DDS texture; " PICTURE),
     MAGIC(0, "\0\0\1\0", "an icon (.ico); " PICTURE),
-    MAGIC(0, "Pf\n", "a PFM of floats; save it as .npy"),
-    MAGIC(0, "PF\n", "a PFM of floats; save it as .npy"),
-    MAGIC(0, "P7\n", "a PAM image; " PICTURE),
+    MAGIC(0, "Pf\n", PFM),
+    MAGIC(0, "PF\n", PFM),
+    MAGIC(0, "P7\n", "a PAM image; " PICTURE ", as with: magick OLD NEW.png"),
     MAGIC(0, "qoif", "a QOI image; " PICTURE),
     MAGIC(0, "PK\3\4", "a zip archive; " UNPACK),
     MAGIC(0, "PK\5\6", "an empty zip archive"),
@@ -86,7 +87,7 @@ static const magic magics[] = {
 };
 
 /* ---- by ending ---- */
-#define MAGICK(ending) "magick FILE." ending " FILE.png, of ImageMagick"
+#define MAGICK "magick FILE FILE.png, of ImageMagick"
 
 static const struct {
   const char *endings; /* each between blanks */
@@ -97,7 +98,7 @@ static const struct {
     {" jxl ", {"JPEG XL image", "JPEG XL images", "djxl FILE.jxl FILE.png, of libjxl"}},
     {" jp2 j2k j2c jpx jpf ",
      {"JPEG 2000 image", "JPEG 2000 images", "opj_decompress -i FILE.jp2 -o FILE.png, of OpenJPEG"}},
-    {" psd psb xcf ", {"file of Photoshop or GIMP", "files of Photoshop or GIMP", MAGICK("psd")}},
+    {" psd psb xcf ", {"file of Photoshop or GIMP", "files of Photoshop or GIMP", MAGICK}},
     {" dcm dicom ", {"DICOM file", "DICOM files", "dcmj2pnm +on FILE.dcm FILE.png, of DCMTK"}},
     {" mp4 m4v mov avi mkv webm mpg mpeg wmv flv ",
      {"film", "films", "ffmpeg -i FILE FILE-%05d.png takes its images out"}},
@@ -106,12 +107,13 @@ static const struct {
     {" svg ", {"SVG drawing", "SVG drawings", "rsvg-convert -o FILE.png FILE.svg, of librsvg"}},
     {" pdf eps ps ai ", {"page to print", "pages to print", "pdftoppm -png FILE.pdf FILE, of Poppler"}},
     {" exr hdr tga ico icns dds pcx qoi pam fits fts ",
-     {"image of a format that is not read", "images of formats that are not read", MAGICK("exr")}},
+     {"image of a format that is not read", "images of formats that are not read", MAGICK}},
     {" nii nii.gz mha mhd nrrd mgz npz mat h5 hdf5 ",
      {"file of arrays", "files of arrays", "numpy.save(\"FILE.npy\", array) for each image, in Python"}},
     {" zip 7z rar tar.xz txz tar.bz2 tbz2 tar.zst tzst ",
      {"archive that is not read", "archives that are not read",
       "unpack it, or let spcore_import.py FILE.zip -o NEW read it"}},
+    {" pfm ", {"PFM of floats", "PFMs of floats", "numpy.save(\"FILE.npy\", cv2.imread(\"FILE.pfm\", -1)), in Python"}},
     {" parquet pq arrow feather tfrecord tfrecords tfrec mdb ",
      {"file of records", "files of records", "spcore_import.py FOLDER -o NEW makes tar files of them"}},
     {" pkl pickle pt pth ",

@@ -14,7 +14,7 @@ int what_is(const void *p, size_t n, char to[WHAT_WORDS]);
 int what_is_file(const char *path, char to[WHAT_WORDS]);
 
 /* Formats of pictures, films and arrays that are not read, by the ending of the name. */
-enum { WHAT_FORMATS = 15 };
+enum { WHAT_FORMATS = 16 };
 
 typedef struct what_format {
   const char *one, *many; /* "HEIC image", "HEIC images" */

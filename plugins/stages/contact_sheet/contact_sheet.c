@@ -434,7 +434,8 @@ static const sp_param contact_sheet_params[] = {
      .min = 0.0,
      .max = 1.0,
      .doc =
-         "how much of a picture the colours of its mask cover; 0: masks are shown beside pictures. 255 covers nothing"},
+         "how much of a picture the colours of its mask cover; 0: masks are shown beside pictures. Label 0 covers "
+         "nothing"},
     {.name = "title", .type = SP_PARAM_STRING, AT(title), .doc = "lines above all; the first one is a heading"},
     {.name = "captions",
      .type = SP_PARAM_LIST,

@@ -135,7 +135,8 @@ static int64_t legend(const cs_canvas *c, const cs_layout *l, int64_t y) {
     }
     if (c) {
       uint8_t colour[3];
-      im_label_colour(last ? 255 : (uint8_t)label, colour);
+      if (label || last || l->overlay <= 0) im_label_colour(last ? 255 : (uint8_t)label, colour);
+      else memcpy(colour, paper, sizeof colour); /* it covers nothing */
       box(c, x, (int)y, SWATCH * l->text, SWATCH * l->text, line);
       box(c, x + FRAME, (int)y + FRAME, SWATCH * l->text - 2 * FRAME, SWATCH * l->text - 2 * FRAME, colour);
       letters(c, x + (SWATCH + 4) * l->text, (int)y + l->text, l->text, name, n, ink);
@@ -226,7 +227,7 @@ static void colour_of(const cs_pixels *p, size_t i, uint8_t rgb[3]) {
     }
   else
     for (size_t k = 0; k < 3; k++) rgb[k] = v[k * p->channel];
-  if (!p->over || p->over[i] == 255) return;
+  if (!p->over || !p->over[i]) return; /* its black would darken all that is background */
   uint8_t tint[3];
   double part = is_edge(p, i) ? 1 : p->part;
   im_label_colour(p->over[i], tint);

@@ -48,7 +48,9 @@ static int is_ahead(const im_decoder *d) {
 
 /* "WIDTH HEIGHT TYPE CHANNELS", and " alpha" where the last of these is that. */
 static int write_about(const im_pixels *px, char *to, size_t size) {
-  return snprintf(to, size, "%d %d %s %d%s", px->w, px->h, im_type_name(px->type), px->channels,
+  char packed[16];
+  snprintf(packed, sizeof packed, "uint%d", px->packed);
+  return snprintf(to, size, "%d %d %s %d%s", px->w, px->h, px->packed ? packed : im_type_name(px->type), px->channels,
                   px->alpha ? " alpha" : "");
 }
 

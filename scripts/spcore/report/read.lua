@@ -10,7 +10,7 @@ local read = {}
 local settings_shape = {
   script = "string", options = { each = { either = { "word", { list = "word" } } } }, ["memory?"] = { each = "integer" },
   ["lanes?"] = { list = { name = "string", delay = "integer", stages = { list = "string" } } },
-  ["stages?"] = { list = { name = "string", ["stage?"] = "string", ["frozen?"] = "boolean" } },
+  ["stages?"] = { list = { name = "string", ["stage?"] = "string", ["frozen?"] = "boolean", ["k?"] = "integer" } },
   ["model?"] = { ["class_names?"] = { list = "string" } }, ["given?"] = { list = "string" }, ["command?"] = "string",
   ["parameters?"] = { total = "integer", trained = "integer", frozen = "integer" }, ["data?"] = "string",
 }
@@ -75,18 +75,26 @@ local function add(curves, name, step, v)
   c[#c + 1] = { step, v }
 end
 
--- Hits of a batch are worth a curve as shares of what was counted.
-local function add_hits(curves, m)
-  if type(m.counted) ~= "number" or m.counted <= 0 then return end
-  if type(m.top1) == "number" then add(curves, "accuracy", m.step, m.top1 / m.counted) end
-  if type(m.topk) == "number" then add(curves, "accuracy among k", m.step, m.topk / m.counted) end
+-- "top-5 accuracy"; nil: it says no more than accuracy, or is 1 in any case.
+local function name_of_hits(settings)
+  local classes, k = settings.model and settings.model.class_names, nil
+  for _, s in ipairs(settings.stages or {}) do k = k or s.k end
+  if k and (k == 1 or classes and k >= #classes) then return end
+  return ("top-%s accuracy"):format(k or "k")
 end
 
-local function add_all(curves, m)
+-- Hits of a batch are worth a curve as shares of what was counted.
+local function add_hits(curves, m, name)
+  if type(m.counted) ~= "number" or m.counted <= 0 then return end
+  if type(m.top1) == "number" then add(curves, "accuracy", m.step, m.top1 / m.counted) end
+  if name and type(m.topk) == "number" then add(curves, name, m.step, m.topk / m.counted) end
+end
+
+local function add_all(curves, m, hits)
   for key, v in pairs(m) do
     if key ~= "accuracy" then add(curves, key, m.step, v) end -- of the same hits
   end
-  add_hits(curves, m)
+  add_hits(curves, m, hits)
 end
 
 -- steps/s between neighbouring lines: { step, steps/s }, the pauses of validations apart. Steps that had begun before a pause
@@ -170,7 +178,7 @@ local function add_last(run)
   local copy = {}
   for k, v in pairs(e) do copy[k] = v end
   copy.step = s.steps - 1
-  add_all(run.validations, copy)
+  add_all(run.validations, copy, name_of_hits(run.settings))
   for _, name in ipairs { "counts", "class_scores", "columns", "depth_counts" } do
     if type(e[name]) == "table" then run.evaluation = e end
   end
@@ -187,11 +195,12 @@ function read.run(dir)
   if odd_end then return nil, odd_end end
   local run = { dir = dir, settings = settings, summary = summary, curves = {}, validations = {}, images = 0 }
   local times, last, slowest = {}, nil, {}
+  local hits = name_of_hits(settings)
   local n, odd = each_step(dir .. "/metrics.jsonl", function(m)
-    add_all(run.curves, m)
+    add_all(run.curves, m, hits)
     if type(m.eval) == "table" then
       m.eval.step = m.step
-      add_all(run.validations, m.eval)
+      add_all(run.validations, m.eval, hits)
       run.evaluation = m.eval
     end
     if type(m.time) == "number" then times[#times + 1] = { step = m.step, time = m.time, eval = m.eval ~= nil } end

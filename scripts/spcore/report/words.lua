@@ -29,7 +29,7 @@ end
 -- A share, such as an accuracy or an IoU: as many digits whatever it is.
 function words.share(v) return type(v) == "number" and v == v and ("%.4f"):format(v) or "-" end
 
-function words.is_share(name) return name == "accuracy among k" or measure.is_share(name) end
+function words.is_share(name) return name:find "^top%-%w+ accuracy$" ~= nil or measure.is_share(name) end
 
 -- A metric by its name.
 function words.metric(name, v) return (words.is_share(name) and words.share or words.figure)(v) end
@@ -40,7 +40,7 @@ function words.count(v)
   return (text:reverse():gsub("(%d%d%d)", "%1,"):reverse():gsub("^,", ""))
 end
 
-local names = { lr = "learning rate", ["accuracy among k"] = "top-k accuracy" }
+local names = { lr = "learning rate" }
 function words.name(metric) return names[metric] or measure.name(metric) or metric end
 
 -- An option's value.
