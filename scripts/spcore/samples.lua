@@ -138,7 +138,12 @@ local function add_several(one, logits, truth)
   return guess
 end
 
-local function short(v) return tonumber(("%.6g"):format(v)) or 0 / 0 end
+-- std: of what was learned as a float in its units; smaller parts of it are rounding, so that a 0 stays one.
+local function short(v, std)
+  local unit = std * 2 ^ -20
+  if std ~= 1 and v == v and math.abs(v) < math.huge and unit > 0 then v = math.floor(v / unit + 0.5) * unit end
+  return tonumber(("%.6g"):format(v)) or 0 / 0
+end
 
 -- Numbers in their units; the loss is the mean of squares as it was learned.
 local function add_numbers(one, outputs, truth, n)
@@ -146,7 +151,7 @@ local function add_numbers(one, outputs, truth, n)
   for i, v in ipairs(outputs) do
     loss = loss + (v - truth[i]) ^ 2
     local std, mean = n and n.std[i] or 1, n and n.mean[i] or 0
-    are[i], guess.values[i] = short(truth[i] * std + mean), short(v * std + mean)
+    are[i], guess.values[i] = short(truth[i] * std + mean, std), short(v * std + mean, std)
   end
   one.values, one.loss = are, loss == loss and loss < math.huge and loss / #outputs or nil
   return guess

@@ -146,9 +146,16 @@ do -- several runs: what differs, curves in one plot, figures side by side
     for _, one in ipairs(compare.figures(two)) do best[one.name] = one.best or "none" end
     t.eq(best["best validation"], 2)
     t.eq(best.memory, "none")
+    local function faster(low, high) -- a speed is better where the ranges of both runs do not meet
+      two[1].speed, two[2].speed = { median = 100, low = 90, high = 110 }, { median = 120, low = low, high = high }
+      for _, one in ipairs(compare.figures(two)) do if one.name == "steps/s (median)" then return one.best or "none" end end
+    end
+    t.eq(faster(111, 130), 2)
+    t.eq(faster(110, 130), "none")
   end
   os.rename(dir.path .. "/seg/compare.html", dir.path .. "/one/report.html")
   t.match(check_page "one", "<h1>3 runs</h1>.*What differs.*%-%-steps.*<b>loss</b>\n<i>.-seg</i>\n<i>.-cls</i>\n<i>.-one</i>")
+  t.match(t.read(dir.path .. "/one/report.html"), '<tr><th>last validation</th><td colspan="3"></td></tr>\n<tr><th class="in">loss</th>')
   t.eq((run "report one --quiet"), 0)
 end
 local code, out, err = run "report seg/ --out page.html --quiet"
@@ -285,6 +292,10 @@ do -- top-5 accuracy has its number, and is left out where it is 1 in any case
   t.ok(not curves(5, 5):find "top%-")
   t.ok(not curves(1, 9):find "top%-")
   t.match(curves(nil, 9), "<b>top%-k accuracy</b>")
+end
+do -- a curve of validations alone says so
+  made_up("alone", falls, function(step) return step % 50 == 49 and { eval = { dice = step / 200, n = 4 } } or {} end)
+  t.match(t.read(dir.path .. "/alone/report.html"), "<b>Dice</b>\n<i><span[^>]*></span>validation</i>")
 end
 do -- why a run ended before its end
   made_up("stopped", falls)

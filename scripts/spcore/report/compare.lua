@@ -69,6 +69,19 @@ local function row(name, runs, value, words_of, sign)
   return one
 end
 
+local group <const> = "last validation: " -- in front of names that belong together
+
+-- Speeds differ where the ranges that four fifths of each run lie in do not meet.
+local function sign_of_speeds(runs)
+  for i, a in ipairs(runs) do
+    for k = 1, i - 1 do
+      local b = runs[k]
+      if a.speed.low and b.speed.low and a.speed.low <= b.speed.high and b.speed.low <= a.speed.high then return 0 end
+    end
+  end
+  return 1
+end
+
 -- Figures side by side: how far, how well, how fast.
 function compare.figures(runs)
   local list, names = {}, {}
@@ -81,12 +94,12 @@ function compare.figures(runs)
     return ("%s %s at step %d"):format(w.name(b.metric), w.metric(b.metric, v), b.step + 1)
   end, compare.same_best(runs))
   for _, name in ipairs(page.in_order(table.unpack(names))) do
-    add("last validation: " .. w.name(name), runs, function(r) return last_of(r.validations[name]) end,
+    add(group .. w.name(name), runs, function(r) return last_of(r.validations[name]) end,
       function(v) return w.metric(name, v) end, (name:find "loss$" or measure.name(name) or w.is_share(name)) and measure.sign(name) or 0)
   end
   add("last training loss", runs, function(r) return last_of(r.curves.loss) end, w.figure, -1)
-  add("steps/s (median)", runs, function(r) return r.speed.median end, w.rate, 1)
-  add("images/s", runs, function(r) return r.speed.median and r.batch and r.speed.median * r.batch end, w.rate, 1)
+  add("steps/s (median)", runs, function(r) return r.speed.median end, w.rate, sign_of_speeds(runs))
+  add("images/s", runs, function(r) return r.speed.median and r.batch and r.speed.median * r.batch end, w.rate, sign_of_speeds(runs))
   add("seconds in all", runs, function(r) return r.summary and r.summary.seconds or r.seconds end, w.duration, 0)
   add("memory", runs, function(r) return r.settings.memory and r.settings.memory.total end, w.bytes, -1)
   return list
@@ -109,8 +122,12 @@ local function put_rows(put, runs, rows)
     put('<th><span class="key" style="background:var(--line%d)"></span>%s</th>', (i - 1) % 6, e(run.dir))
   end
   put "</tr>"
-  for _, one in ipairs(rows) do
-    put("<tr><th>%s</th>", e(one.name))
+  local within
+  for _, one in ipairs(rows) do -- names of a group stand below its own, which a narrow page has room for
+    local own = one.name:sub(1, #group) == group and one.name:sub(#group + 1)
+    if own and not within then put('<tr><th>%s</th><td colspan="%d"></td></tr>', e(group:match "^[^:]+"), #runs) end
+    within = own
+    put('<tr><th%s>%s</th>', own and ' class="in"' or "", e(own or one.name))
     for i = 1, #runs do
       local text = e(one.words and one.words[i] or one.values[i] or "-"):gsub(",", ",<wbr>")
       put('<td class="%s">%s</td>', one.best == i and "wrap best" or "wrap", text)

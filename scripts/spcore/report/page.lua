@@ -120,7 +120,7 @@ end
 -- A figure with what is drawn in it; series have names where there is more than one.
 function page.put_plot(put, t)
   put('<figure><figcaption><b>%s</b>', e(t.title))
-  for i, s in ipairs(#t.series > 1 and t.series or {}) do
+  for i, s in ipairs((#t.series > 1 or t.named) and t.series or {}) do
     if s.name then put('<i><span class="key" style="background:var(--line%d)"></span>%s</i>', (s.colour or i - 1) % 6, e(s.name)) end
   end
   t.powers = t.may_be_wide and plot.is_wide(t.series)
@@ -137,7 +137,7 @@ local function put_curves(put, run)
     local series, train, val = {}, run.curves[name], run.validations[name]
     if train then series[#series + 1] = { name = "training", points = page.points(train), colour = 0 } end
     if val then series[#series + 1] = { name = "validation", points = page.points(val), dots = #val <= 60, colour = 1 } end
-    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series,
+    page.put_plot(put, { title = w.name(name), x = "step", from = 1, to = last, series = series, named = val ~= nil,
       may_be_wide = name:find "loss$" ~= nil })
   end
   if #run.rate > 0 then

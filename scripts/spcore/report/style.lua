@@ -41,7 +41,7 @@ td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabul
 .matrix.many tr > :first-child { white-space: normal; max-width: 170px; min-width: 90px; }
 .matrix:not(.many) th + th { text-align: center; }
 .matrix.many thead th + th { writing-mode: vertical-rl; transform: rotate(180deg); padding: 7px 4px; }
-.versus td, .versus th { white-space: nowrap; } .versus td.wrap { white-space: normal; min-width: 130px; }
+.versus td, .versus th { white-space: nowrap; } .versus td.wrap { white-space: normal; min-width: 130px; } .versus th.in { padding-left: 12px; }
 .best { font-weight: 700; }
 ul.findings { list-style: none; padding: 0; margin: 0; } ul.findings code { user-select: all; }
 ul.findings li { border-left: 4px solid var(--line1); background: var(--card); padding: 7px 12px; margin: 8px 0; border-radius: 0 6px 6px 0; }
@@ -64,6 +64,7 @@ ul.findings li.bad { border-color: var(--bad); }
 .wrong { color: var(--bad); } details { margin-top: 8px; } summary { cursor: pointer; color: var(--dim); }
 .scroll > svg { max-width: max(100%, 640px); height: auto; }
 @media (max-width: 600px) {
+  .versus td.wrap { min-width: 100px; }
   td, th { padding-right: 8px; } .bars td:first-child { white-space: normal; min-width: 110px; }
   .bars td.bars-at { min-width: 40px; } .bars th.n { white-space: normal; }
   .matrix td, .matrix th { padding: 3px 4px; font-size: 12px; }
