@@ -140,7 +140,7 @@ end
 
 -- std: of what was learned as a float in its units; smaller parts of it are rounding, so that a 0 stays one.
 local function short(v, std)
-  local unit = std * 2 ^ -20
+  local unit = std > 0 and 10 ^ math.ceil(math.log(std * 2 ^ -22, 10)) or 0
   if std ~= 1 and v == v and math.abs(v) < math.huge and unit > 0 then v = math.floor(v / unit + 0.5) * unit end
   return tonumber(("%.6g"):format(v)) or 0 / 0
 end

@@ -30,8 +30,9 @@ function twos.plan(opt, model, data, trained, what, frozen)
     args.usage "--separate-colours: goes with --augment FILE.lua, a chain that changes colours"
   end
   if opt.fusion == "siamese" and trained then
+    local bare = opt.backbone and opt.backbone ~= "" and opt.weights == "" -- frozen it needs weights
     args.usage("--fusion siamese: the two encoders would be trained apart; %s, or take --fusion early",
-      frozen or "leave --train-encoder out")
+      frozen or bare and "leave --train-encoder out and give --weights FILE" or "leave --train-encoder out")
   end
   if opt.fusion == "early" and what then
     args.usage("--fusion early: %s reads one image; train one (--train-encoder), or take --fusion siamese", what)

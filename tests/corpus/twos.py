@@ -620,7 +620,11 @@ def stereo_training(c):
             "{ 'conv', 8, kernel = 3, pad = 1, stride = 2, name = 'a' }, { 'relu' } }")
     safetensors(c, "n.safetensors", {"a.weight": c.rng.normal(0, 0.2, (8, 3, 3, 3)), "a.bias": np.zeros(8)})
     c.run(f"{train} --backbone n.lua --weights n.safetensors --model fcn --out siamese", 0, "two images a sample, siamese fusion")
-    c.cures(f"{early} --fusion siamese", "trained apart", ("--fusion early", "--fusion early"), status=2)
+    frozen = f"spcore {train} --fusion siamese --model fcn --backbone n.lua --weights n.safetensors"
+    c.cures(f"{early} --fusion siamese", "trained apart", ("--fusion early", "--fusion early"),
+            ("--backbone NAME --weights FILE", frozen), status=2)
+    c.cures(f"{train} --fusion siamese --model fcn --backbone n.lua --train-encoder", "trained apart", ("--fusion early", "--fusion early"),
+            ("leave --train-encoder out and give --weights FILE", frozen), status=2)
     c.write("a.txt", "d/left/1.png\nd/left/2.png\n")
     c.write("b.txt", "d/right/1.png\nd/right/2.png\n")
     for run in ("early", "siamese"):
