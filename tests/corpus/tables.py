@@ -452,5 +452,26 @@ def odd_labels(c):
         c.run(f"data {name}.csv", says=f"labels such as {two[1]} are read as whole numbers")
 
 
+@case
+def large_table(c):
+    "a table of more bytes than are kept at once, whose parts are mixed: each row in its part, files that are there twice, the line of an error"
+    c.image("i/0.png", 8)
+    n = 9000
+    for i in range(1, n):
+        os.link(c.path("i/0.png"), c.path(f"i/{i}.png"))
+    def row(i, name=None):
+        return f"{name or i}.png,{'abc'[i % 3]},{('train', 'val', 'test')[i % 7 % 3]},{'x' * 600}\n"
+    rows = [row(i) for i in range(n)]
+    c.write("i/d.csv", "file,label,split,text\n" + "".join(rows))
+    doc = c.json("data i/d.csv")
+    parts = {part: [sum(1 for i in range(n) if i % 3 == k and i % 7 % 3 == p) for k in range(3)] for p, part in enumerate(("train", "val"))}
+    assert doc["samples"] == {"train": sum(parts["train"]), "val": sum(parts["val"])}, doc["samples"]
+    c.run("data i/d.csv", says=[f"  {part}: " + ", ".join(f"{name} {k}" for name, k in zip("abc", of)) for part, of in parts.items()])
+    c.write("i/d.csv", "file,label,split,text\n" + "".join(rows) + row(n - 4, "8"))
+    c.run("data i/d.csv", says="1 sample is of a file that an earlier one has, such as ")
+    c.write("i/d.csv", "file,label,split,text\n" + "".join(rows) + row(1, "none"))
+    c.run("data i/d.csv", 1, says=f"line {n + 2}, column 1 (file)")
+
+
 if __name__ == "__main__":
     main()

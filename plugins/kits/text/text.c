@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,12 @@ static int say(char why[TEXT_WHY], int status, const char *words) {
 void text_free(text_file *t) {
   free(t->p);
   *t = (text_file){NULL, 0};
+}
+
+void text_drop(text_file *t, size_t begin, size_t end) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), at = (size_t)((uintptr_t)t->p % page); /* whole pages within the block */
+  size_t from = (at + begin + page - 1) / page * page, to = (at + end) / page * page;
+  if (to > from) madvise(t->p + (from - at), to - from, MADV_DONTNEED);
 }
 
 /* ---- bytes ---- */

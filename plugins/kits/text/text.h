@@ -20,6 +20,8 @@ typedef struct text_file {
  * without the file's name, and how to mend it. */
 int text_read(const char *path, size_t most, size_t head, text_file *out, char why[TEXT_WHY]);
 void text_free(text_file *t);
+/* The memory of the bytes begin..end - 1 goes back to the system: they are read no more. */
+void text_drop(text_file *t, size_t begin, size_t end);
 
 /* Where the first byte is that is no UTF-8; n: there is none. */
 size_t text_wrong(const char *p, size_t n);

@@ -253,10 +253,39 @@ static int take_rows(rd_csv *j, int k) {
 }
 
 /* ---- the parts ---- */
+/* Those for training move to the front, where they lie; those of the part `val` wait aside, and go behind them. */
+static int put_parts(rd_csv *j, int val, size_t n_train, size_t n_val) {
+  rd_table *t = j->l->t;
+  rd_sample *samples = malloc((n_val + 1) * sizeof *samples);
+  rd_ref *seconds = t->seconds ? malloc((n_val + 1) * sizeof *seconds) : NULL;
+  rd_csv_row *rows = malloc((n_val + 1) * sizeof *rows);
+  int rc = samples && rows && !seconds == !t->seconds ? SP_OK : rd_no_memory(j->l);
+  for (size_t i = 0, to = 0, aside = 0; !rc && i < t->n; i++) {
+    if (j->rows[i].part == RD_TRAIN_PART) {
+      rd_move_sample(t, to, i);
+      j->rows[to++] = j->rows[i];
+    } else if (n_val && j->rows[i].part == val) {
+      samples[aside] = t->samples[i];
+      if (seconds) seconds[aside] = t->seconds[i];
+      rows[aside++] = j->rows[i];
+    }
+  }
+  if (!rc) {
+    memcpy(t->samples + n_train, samples, n_val * sizeof *samples);
+    if (seconds) memcpy(t->seconds + n_train, seconds, n_val * sizeof *seconds);
+    memcpy(j->rows + n_train, rows, n_val * sizeof *rows);
+    t->n = n_train + n_val;
+  }
+  free(samples);
+  free(seconds);
+  free(rows);
+  return rc;
+}
+
 /* Training in front, then validation; what is for neither is left out. */
 static int divide(rd_csv *j) {
   rd_table *t = j->l->t;
-  size_t n[RD_PARTS] = {0}, at[RD_PARTS] = {0};
+  size_t n[RD_PARTS] = {0};
   for (size_t i = 0; i < t->n; i++) n[j->rows[i].part]++;
   int val = n[RD_VAL_PART] || t->n_parts == 1 ? RD_VAL_PART : RD_TEST_PART;
   if (t->n_parts == 2 && (!n[RD_TRAIN_PART] || !n[val]))
@@ -267,35 +296,10 @@ static int divide(rd_csv *j) {
   else if (n[RD_TEST_PART])
     rd_note(j->l, "%zu row%s of test %s left out", n[RD_TEST_PART], n[RD_TEST_PART] == 1 ? "" : "s",
             n[RD_TEST_PART] == 1 ? "is" : "are");
-  size_t all = n[RD_TRAIN_PART] + (t->n_parts == 2 ? n[val] : 0);
-  rd_sample *samples = malloc((all + 1) * sizeof *samples);
-  rd_ref *seconds = t->seconds ? malloc((all + 1) * sizeof *seconds) : NULL;
-  rd_csv_row *rows = malloc((all + 1) * sizeof *rows);
-  at[val] = n[RD_TRAIN_PART];
-  int enough = samples && rows && !seconds == !t->seconds;
-  for (size_t i = 0; enough && i < t->n; i++) {
-    int part = j->rows[i].part;
-    if (part != RD_TRAIN_PART && part != val) continue;
-    samples[at[part]] = t->samples[i];
-    if (seconds) seconds[at[part]] = t->seconds[i];
-    rows[at[part]++] = j->rows[i];
-  }
-  if (!enough) {
-    free(samples);
-    free(seconds);
-    free(rows);
-    return rd_no_memory(j->l);
-  }
-  free(t->samples);
-  free(t->seconds);
-  free(j->rows);
-  t->samples = samples;
-  t->seconds = seconds;
-  j->rows = rows;
-  t->n = all;
-  t->cap = t->seconds_cap = j->rows_cap = all + 1;
+  int rc = put_parts(j, val, n[RD_TRAIN_PART], t->n_parts == 2 ? n[val] : 0);
+  if (rc) return rc;
   t->ends[0] = n[RD_TRAIN_PART];
-  t->ends[t->n_parts - 1] = all;
+  t->ends[t->n_parts - 1] = t->n;
   return SP_OK;
 }
 

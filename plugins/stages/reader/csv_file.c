@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #define MAX_FILE ((size_t)4 << 30)
+#define DROP (1 << 22)    /* bytes that were read, whose memory goes back */
 #define SNIFF (1 << 16)   /* bytes that show whether a file is such a one */
 #define MAX_ROW (1 << 20) /* bytes of the fields of a row */
 
@@ -125,6 +126,10 @@ static int field(rd_csv_file *c) {
 }
 
 int rd_csv_next(rd_csv_file *c) {
+  if (c->ctx && c->at - c->dropped > DROP) {
+    text_drop(&c->file, c->dropped, c->at);
+    c->dropped = c->at;
+  }
   for (;;) {
     int byte = next_byte(c), end;
     c->n = 0;

@@ -19,6 +19,7 @@ typedef struct rd_csv_file {
   text_file file;
   int separator;           /* RD_SEP_COMMA ... */
   size_t at;               /* the next byte */
+  size_t dropped;          /* bytes in front whose memory has gone back */
   int64_t line, next_line; /* where the row begins that was read last; behind it; from 1 */
   char *text;              /* its fields, each with a 0 */
   size_t used, cap;

@@ -11,13 +11,11 @@
 #include "table.h"
 
 /* ---- finding them ---- */
-typedef struct slot {
-  uint32_t first, hash; /* first: 1 + the first sample of a file; hash: a part of it, so that few names are compared */
-} slot;
-
 typedef struct finder {
   const rd_table *t;
-  slot *slots; /* at a file's hash or behind it */
+  /* Open addressing, at a file's hash or behind it; apart, so that it takes 5 bytes a slot. */
+  uint8_t *tags;   /* a part of the hash, so that few names are compared; 0: free */
+  uint32_t *first; /* the first sample of a file */
   size_t n_slots;
   uint32_t *folder; /* of each source, the same for the same folder */
 } finder;
@@ -55,31 +53,35 @@ static uint64_t hash_of(const finder *f, const rd_ref *ref) {
   return rd_hash_bytes(name, strlen(name)) + f->folder[ref->source] * UINT64_C(0x9E3779B97F4A7C15);
 }
 
-static slot *slot_of(const finder *f, size_t i) {
+/* The slot of sample i, which has the first of its file, or is free: then it takes the tag. */
+static size_t slot_of(finder *f, size_t i, int *is_new) {
   uint64_t h = hash_of(f, &f->t->samples[i].image);
   if (f->t->seconds) h = h * 31 + hash_of(f, &f->t->seconds[i]);
-  size_t at = (size_t)(h ^ h >> 32) & (f->n_slots - 1);
-  uint32_t part = (uint32_t)(h >> 32);
-  while (f->slots[at].first && (f->slots[at].hash != part || !same(f, f->slots[at].first - 1, i)))
-    at = (at + 1) & (f->n_slots - 1);
-  f->slots[at].hash = part;
-  return &f->slots[at];
+  size_t at = (size_t)((uint64_t)(uint32_t)(h ^ h >> 32) * f->n_slots >> 32);
+  uint8_t tag = (uint8_t)(1 + (h >> 32) % 255);
+  while (f->tags[at] && (f->tags[at] != tag || !same(f, f->first[at], i)))
+    if (++at == f->n_slots) at = 0;
+  *is_new = !f->tags[at];
+  f->tags[at] = tag;
+  return at;
 }
 
 int rd_find_repeats(rd_listing *l, int (*seen)(void *arg, size_t earlier, size_t later), void *arg) {
   const rd_table *t = l->t;
-  finder f = {.t = t, .n_slots = 1024};
-  while (f.n_slots < t->n * 2) f.n_slots *= 2;
-  f.slots = calloc(f.n_slots, sizeof *f.slots);
+  finder f = {.t = t, .n_slots = t->n + t->n / 2 + 64};
+  f.tags = calloc(f.n_slots, sizeof *f.tags);
+  f.first = malloc(f.n_slots * sizeof *f.first);
   f.folder = calloc(t->n_sources + 1, sizeof *f.folder);
-  int rc = f.slots && f.folder ? know_folders(&f) : SP_E_NOMEM;
+  int rc = f.tags && f.first && f.folder ? know_folders(&f) : SP_E_NOMEM;
   if (rc) rc = rd_no_memory(l);
   for (size_t i = 0; !rc && i < t->n; i++) {
-    slot *s = slot_of(&f, i);
-    if (s->first) rc = seen(arg, s->first - 1, i);
-    else s->first = (uint32_t)i + 1;
+    int is_new;
+    size_t at = slot_of(&f, i, &is_new);
+    if (is_new) f.first[at] = (uint32_t)i;
+    else rc = seen(arg, f.first[at], i);
   }
-  free(f.slots);
+  free(f.tags);
+  free(f.first);
   free(f.folder);
   return rc;
 }
