@@ -262,6 +262,17 @@ def tiny_imagenet(c):
 
 
 @case
+def words_in_front(c):
+    "cats and dogs of Kaggle: train/cat.0.jpg beside train/dog.0.jpg; camera's names are no classes"
+    images(c, *(f"d/train/{n}.{k}.jpg" for n in ("cat", "dog") for k in range(4)), *(f"d/test1/{k}.jpg" for k in range(3)))
+    r = c.run("data d", 1, says="d/train holds pictures in one folder, whose names begin with cat dog")
+    shell(c, r, "cd 'd/train'; for c in cat dog")
+    assert c.json("data d --val-fraction 0.5")["class_names"] == ["cat", "dog"]
+    images(c, *(f"e/train/{n}{k}.jpg" for n in ("IMG_", "DSC_") for k in range(4)))
+    c.run("data e", 1, says="e/train holds pictures, but no folder for each class")
+
+
+@case
 def imagenet(c):
     "train/nXXX beside a flat val/: named alone it is divided; Kaggle's list of labels is imported"
     for n in ("n01", "n02"):

@@ -190,15 +190,16 @@ static void shard_labels(char *params, size_t size) {
                                         "columns = \"a,b,c\"",
                                         "label_separator = \"|\"",
                                         "cells = \"list\""};
-  int json = (int)fz_below(&f, 2), mixed = !fz_below(&f, 4);
+  int json = (int)fz_below(&f, 2), mixed = !fz_below(&f, 4), bare = !fz_below(&f, 6); /* the folders are the classes */
   const char *first = json ? ONE_OF(fields) : ONE_OF(classes);
   size_t at = 0;
   for (int i = 0; i < N; i++) {
     char name[64], text[256];
     const char *label = mixed ? json ? ONE_OF(fields) : ONE_OF(classes) : first;
     size_t n = strlen(label);
-    snprintf(name, sizeof name, "%s%d.png", i % 2 ? "x.y/" : "", i);
+    snprintf(name, sizeof name, "%s%d.png", i % 2 ? "x.y/" : bare ? "./ant/" : "", i);
     at = add_member(at, name, pixels, sizeof pixels - 1);
+    if (bare) continue;
     snprintf(name, sizeof name, "%s%d.%s", i % 2 ? "x.y/" : "", i, json ? "json" : "cls");
     memcpy(text, label, n);
     if (!fz_below(&f, 3)) n = fz_mutate(&f, (uint8_t *)text, n);
@@ -308,6 +309,13 @@ static void names(char *params, size_t size) {
                                         "ImageSets/Segmentation",
                                         "train2017",
                                         "folds",
+                                        "cars_train",
+                                        "cars_test",
+                                        "annotations/trimaps",
+                                        "images/aachen",
+                                        "masks/aachen",
+                                        "SegmentationClassAug",
+                                        "meta",
                                         ".x"};
   static const char *const stems[] = {"0",   "1",    "0_mask", "0_before", "0_after", "0_L",
                                       "0_R", "0_t1", "train",  "classes",  "\xC3\xA9"};
@@ -316,6 +324,8 @@ static void names(char *params, size_t size) {
   static const char *const options[] = {"",
                                         "mask_name = \"*_mask\"",
                                         "mask_folder = \"label\"",
+                                        "mask_folder = \"trimaps\"",
+                                        "mask_folder = \"SegmentationClassAug\"",
                                         "second_name = \"_before=_after\"",
                                         "folders = \"classes\"",
                                         "folders = \"parts\"",
@@ -329,7 +339,10 @@ static void names(char *params, size_t size) {
       snprintf(front, sizeof front, "%s%s%s", ONE_OF(folders), fz_below(&f, 2) ? "/" : "",
                fz_below(&f, 2) ? "" : ONE_OF(folders));
     snprintf(name, sizeof name, "%s/%s%s", front, ONE_OF(stems), ONE_OF(endings));
-    if (access(name, F_OK)) put(name, pixels, fz_below(&f, 9) ? sizeof pixels - 1 : 0);
+    if (!access(name, F_OK)) continue;
+    if (strstr(name, ".txt") && fz_below(&f, 2))
+      put_damaged_text(name, "/JPEGImages/0.jpg /SegmentationClass/0.png\n1\n0_mask 1\n");
+    else put(name, pixels, fz_below(&f, 9) ? sizeof pixels - 1 : 0);
   }
   snprintf(params, size, "path = \".\", target = \"%s\", %s", ONE_OF(all), ONE_OF(options));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * class_doubts.c - folders that are hardly those of classes by their names and by what lies in them: images/ beside
  * masks/, parts beside classes. */
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "table.h"
 
 #define LOOK_DEPTH 64 /* for a picture */
+enum { MOST_WORDS = 8 };
 
 /* What the subfolders of a folder are by their names and by what lies in them. Pointers into names; NULL: none is. */
 typedef struct survey {
@@ -54,6 +56,34 @@ static int mixed_maps(sp_ctx *ctx, const char *dir, const char *images, const ch
       dir, images, maps);
 }
 
+/* The letters that a name begins with, in front of a sign or a digit; 0: it has none. */
+static size_t leading_word(const char *name) {
+  size_t n = 0;
+  while (isalpha((unsigned char)name[n])) n++;
+  return name[n] && name[n] != '/' ? n : 0;
+}
+
+/* Pictures, sorted, of which each begins with one of a few words: cat.0.jpg beside dog.0.jpg. */
+static int check_words_in_front(sp_ctx *ctx, const char *dir, const rd_names *names) {
+  char list[MOST_WORDS * 40] = "", word[32];
+  size_t words = 0, same = 0, used = 0;
+  for (size_t i = 0; i < names->n; i++) {
+    size_t n = leading_word(names->v[i]);
+    int is_new = !i || n != leading_word(names->v[i - 1]) || strncmp(names->v[i], names->v[i - 1], n) != 0;
+    if (!n || n >= sizeof word || (is_new && i && same < 2) || (is_new && ++words > MOST_WORDS)) return SP_OK;
+    same = is_new ? 1 : same + 1;
+    if (!is_new) continue;
+    snprintf(word, sizeof word, "%.*s", (int)n, names->v[i]);
+    if (rd_read_folder_name(word).kind) return SP_OK;
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? " " : "", word);
+  }
+  if (words < 2 || same < 2) return SP_OK;
+  return ctx->host->fail(ctx, SP_E_DATA,
+                         "%s holds pictures in one folder, whose names begin with %s: if these are the classes, each "
+                         "wants a folder: cd '%s'; for c in %s; do mkdir $c; mv $c[!a-zA-Z]* $c; done",
+                         dir, list, dir, list);
+}
+
 /* Pictures of one folder of which some are called as masks: 1_sat.jpg beside 1_mask.png. */
 int rd_check_one_folder(sp_ctx *ctx, const char *dir) {
   rd_names names = {0};
@@ -73,8 +103,9 @@ int rd_check_one_folder(sp_ctx *ctx, const char *dir) {
     char *to = is_mask ? mask : image;
     if (!*to) snprintf(to, 256, "%s", names.v[i]);
   }
+  int rc = !*mask && *image ? check_words_in_front(ctx, dir, &names) : SP_OK;
   rd_names_free(&names);
-  if (!*image || !*mask) return SP_OK;
+  if (rc || !*image || !*mask) return rc;
   return ctx->host->fail(ctx, SP_E_DATA,
                          "%s holds images and masks in one folder, such as %s and %s, and a folder for each is wanted: "
                          "mkdir '%s/masks' '%s/images'; mv '%s'/*%s.* '%s/masks'; mv '%s'/*.* '%s/images'",
