@@ -40,7 +40,7 @@ def shell(c, r, words):
 
 def imported(c, line, name, train, val):
     """The reader says what the set is, and the import that it names is typed."""
-    r = c.run(line, 1, says=[f"is laid out as {name}, with labels in", "spcore_import.py d", "-o NEW"])
+    r = c.run(line, 1, cure=False, says=[f"is laid out as {name}, with labels in", "spcore_import.py d", "-o NEW"])
     imports(c, "@d", says=f"laid out as {name}")
     doc = reads(c, "class", train, val)
     c.cured |= {t for t in r.text.splitlines() if "is laid out as" in t}
@@ -83,7 +83,7 @@ def pets(c):
     c.write("d/annotations/trainval.txt", "".join(f"{n} 1 1 1\n" for n in names[:3] + names[4:7]))
     c.write("d/annotations/test.txt", "".join(f"{n} 1 1 1\n" for n in names[3:4] + names[7:]))
     assert imported(c, "data d", "Oxford-IIIT Pet", 6, 2) == ["Abyssinian", "great_pyrenees"]
-    r = c.run("data d", 1, says="masks in annotations/trimaps: --target mask --mask-values 1=pet,2=background,3=border")
+    r = c.run("data d", 1, says=['masks, in annotations/trimaps, are read with target = "mask" (train_seg.lua)', "--mask-values 1=pet,2=background,3=border"], cure=False)
     r = c.run(r.line + " --target mask --mask-values 1=pet,2=background,3=border --check",
               says=["masks lie in annotations/trimaps/", "3 classes: pet, background, border", "all 8 samples can be used"])
     masks(c, "d/annotations/more/Abyssinian_1.png")
@@ -142,6 +142,8 @@ def voc_of_others(c):
     c.cures("data d", "train.txt line 1: SegmentationClassAug is another folder of masks", "--mask-folder SegmentationClassAug")
     doc = c.json("data d --mask-folder SegmentationClassAug --check")
     assert (doc["samples"]["train"], doc["samples"]["val"]) == (3, 2)
+    shutil.rmtree(c.path("d/SegmentationClass"))
+    c.cures("data d", "without SegmentationClass, but with SegmentationClassAug", "--mask-folder SegmentationClassAug")
     c.write("d/ImageSets/Segmentation/val.txt", "JPEGImages/3.jpg SegmentationClassAug/4.png\n")
     c.run("data d --mask-folder SegmentationClassAug", 1, says="val.txt line 1: 3 has a mask of another stem")
     for k in range(4):

@@ -61,16 +61,19 @@ static const known *find_below(const char *path, char dir[4096]) {
 
 int rd_check_known(rd_listing *l) {
   const rd_params *p = l->p;
-  char dir[4096];
+  char dir[4096], masks[256] = "";
   if (p->folders != RD_FOLDERS_AUTO || *p->val_path) return SP_OK;
   const known *k = find_below(p->path, dir);
   if (!k || (p->target != RD_TARGET_CLASS && (k->is_whole || k->masks))) return SP_OK;
+  if (k->masks)
+    snprintf(masks, sizeof masks,
+             "; its masks, in %s, are read with target = \"mask\" (train_seg.lua) and `mask_values = \"%s\"`",
+             k->has[1], k->masks);
   if (!k->is_whole)
     return l->ctx->host->fail(l->ctx, SP_E_DATA,
                               "%s is laid out as %s, with labels in %s, for target = \"class\" (train_cls.lua): "
-                              "spcore_import.py %s -o NEW makes tar files of it, which are read%s%s%s%s",
-                              dir, k->name, k->has[0], dir, k->masks ? "; masks in " : "", k->masks ? k->has[1] : "",
-                              k->masks ? ": --target mask --mask-values " : "", k->masks ? k->masks : "");
+                              "spcore_import.py %s -o NEW makes tar files of it, which are read%s",
+                              dir, k->name, k->has[0], dir, masks);
   rd_note(l, "laid out as %s, whose parts, in %s, are not read: spcore_import.py %s -o NEW makes tar files with them",
           k->name, k->has[0], dir);
   return SP_OK;

@@ -186,8 +186,21 @@ static int voc_like(const char *dir) {
   return rd_is_folder(dir, "ImageSets") || rd_is_folder(dir, "Annotations");
 }
 
+/* A folder of masks beside the usual one, such as SegmentationClassAug; NULL: there is none. */
+static const char *other_masks(const rd_listing *l, char name[256]) {
+  rd_names names = {0};
+  *name = 0;
+  rd_subfolders(l->p->path, &names);
+  for (size_t i = 0; i < names.n && !*name; i++)
+    if (!strncmp(names.v[i], MASKS, sizeof MASKS - 1) && strcmp(names.v[i], MASKS) != 0)
+      snprintf(name, 256, "%s", names.v[i]);
+  rd_names_free(&names);
+  return *name ? name : NULL;
+}
+
 /* Of what PASCAL VOC has, masks are read, not boxes and not several classes an image. */
 static int check_kind(rd_listing *l) {
+  char name[256];
   const char *base = l->p->path;
   if (l->p->target == RD_TARGET_CLASS)
     return l->ctx->host->fail(l->ctx, SP_E_UNSUPPORTED,
@@ -200,6 +213,11 @@ static int check_kind(rd_listing *l) {
                               "validation; leave val_path out",
                               l->p->val_path, base);
   if (rd_is_folder(base, folder_of(l)) && rd_is_folder(base, LISTS)) return SP_OK;
+  const char *other = other_masks(l, name);
+  if (other && rd_is_folder(base, LISTS))
+    return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                              "%s is laid out as PASCAL VOC without %s, but with %s: `mask_folder = \"%s\"` takes it",
+                              base, folder_of(l), other, other);
   return l->ctx->host->fail(l->ctx, SP_E_UNSUPPORTED,
                             "%s is laid out as PASCAL VOC without %s: boxes and classes of images (Annotations, "
                             "ImageSets/Main) are not read; target = \"mask\" wants " MASKS "/*.png and " LISTS "/*.txt",
@@ -216,13 +234,9 @@ static void count_unlisted(job *j) {
 
 /* More masks lie there than are read. */
 static void note_others(rd_listing *l) {
-  rd_names names = {0};
-  if (*l->p->mask_folder) return;
-  rd_subfolders(l->p->path, &names);
-  for (size_t i = 0; i < names.n; i++)
-    if (!strncmp(names.v[i], MASKS, sizeof MASKS - 1) && strcmp(names.v[i], MASKS) != 0)
-      rd_note(l, MASKS "/ is read, and not %s/: `mask_folder = \"%s\"` takes that one", names.v[i], names.v[i]);
-  rd_names_free(&names);
+  char name[256];
+  if (!*l->p->mask_folder && other_masks(l, name))
+    rd_note(l, MASKS "/ is read, and not %s/: `mask_folder = \"%s\"` takes that one", name, name);
 }
 
 static int voc_list(rd_listing *l) {
