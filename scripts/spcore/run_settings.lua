@@ -48,7 +48,7 @@ local function parameters_of(g)
   local t = { total = 0, trained = 0, frozen = 0 }
   for _, node in ipairs(g:nodes()) do
     for _, w in ipairs(not node.optimizer and node:weights() or {}) do
-      local n = w.name:find "running_" and 0 or 1 -- statistics
+      local n = (w.name:find "running_" or w.name:find "num_batches_tracked") and 0 or 1 -- statistics
       for _, size in ipairs(w.shape) do n = n * size end
       local kind = w.trained and "trained" or "frozen"
       t[kind], t.total = t[kind] + n, t.total + n

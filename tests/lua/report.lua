@@ -116,6 +116,7 @@ do -- one axis for all: from step 1 to the last, training and validation in one 
   t.match(text, "<dt>command</dt>.->spcore</span>.->train_seg.lua</span>.->%-%-steps</span>.-<dt>data</dt>"
     .. "<dd>shapes: 56 train, 8 val, 6 classes</dd>")
   t.match(text, "<dt>parameters</dt><dd>[%d,]+: [%d,]+ trained, [%d,]+ frozen</dd>")
+  t.eq(json.read(dir.path .. "/cls/settings.json").parameters.frozen, 0) -- counts of batches are none
   local options, rest = text:match "<h2>Options</h2>(.-)<details>(.*)"
   t.match(options, "%-%-eval%-every</span> 10<.*%-%-steps</span> 30<")
   t.ok(not options:find "%-%-seed" and rest:find "%-%-seed</span> 1<", "what is as usual is folded")
