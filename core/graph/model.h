@@ -49,7 +49,7 @@ struct sp_node {
   sp_inst *inst;
   uint64_t key; /* of its random numbers */
   bool frozen, source, optimizer, loss;
-  bool shards; /* one of the two that the graph adds itself where a step has several */
+  bool shards; /* one of sp_shard_stages */
   bool on_cpu; /* in a graph of another device: sources, and what was put there or exists for the cpu only */
   sp_node_opts opts;
   sp_precision precision;
@@ -84,15 +84,17 @@ typedef struct sp_training {
   sp_node *optimizer;
   sp_node *source; /* of the steps; known once stages are planned, with or without training */
   int accumulate;  /* passes of an update: of as many steps, or the shards of one */
+  bool totals;     /* gradients of passes are added and then divided by all that the loss is a mean over */
   int micro;       /* passes of a step: its shards on this rank, 1 without training */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);
   void *lr_arg;
 } sp_training;
 
-/* The stages that the graph adds itself where a step has several shards, of this rank or of others. */
+/* The stages that the graph adds itself where a step has several shards, of this rank or of others, or an update has
+ * several steps. */
 typedef struct sp_shard_stages {
-  bool on;
-  sp_node *keep, *sum; /* before and behind a pass */
+  bool on;             /* a step has shards */
+  sp_node *keep, *sum; /* before and behind a pass; with accumulate: the sum is behind the last, and keep is NULL */
   sp_node *count;      /* behind the loss */
   sp_node *tree;       /* adds what the ranks have; NULL: there is one rank */
   sp_node *wire;       /* sums of gradients as bfloat16; NULL: as they are */

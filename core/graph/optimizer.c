@@ -69,9 +69,10 @@ int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
 int sp_graph_plan_shards(sp_graph *g, sp_err *err) {
   sp_node *both[] = {g->shards.keep, g->shards.sum};
   int st = SP_OK;
-  for (size_t i = 0; g->shards.sum && i < SP_ARRAY(both) && !st; i++) {
+  for (size_t i = 0; i < SP_ARRAY(both) && !st; i++) {
+    if (!both[i]) continue;
     if (i) st = list_weights(&g->store, sp_store_next_summed, "weights to train", &both[i]->in_specs[0], err);
-    if (!st)
+    if (!st && g->shards.on)
       st = list_weights(&g->store, sp_store_next_statistic, "statistics of trained stages", &both[i]->in_specs[1], err);
     if (!st) st = sp_node_replan(both[i], true, err);
   }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * train.c - g:train{}: what it is given is checked, and the stages that add shards join the graph. */
+ * train.c - g:train{}: what it is given is checked, and the stages that add shards, or steps of an update, join the
+ * graph. */
 #include "graph/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,44 +48,78 @@ static int check_shards(const sp_graph *g, const sp_train_opts *o, sp_err *err) 
 /* The shards that this rank has of a step. */
 static int own_shards(const sp_graph *g) { return g->opts.shards / sp_ranks_opts(g->env->ranks)->ranks; }
 
-static bool put_flag(sp_value *params, const char *name, bool set) {
-  sp_value *v = set ? sp_value_put(params, name) : NULL;
+static bool put_flag(sp_value *params, const char *name) {
+  sp_value *v = sp_value_put(params, name);
   if (v) *v = (sp_value){.type = SP_V_BOOL, .i = 1};
-  return v || !set;
+  return v;
 }
 
-static int add_shard_stage(sp_graph *g, const char *stage, const char *name, bool keep, bool part, sp_node **out,
-                           sp_err *err) {
-  int n = own_shards(g);
+/* flags: those of its parameters that are true. */
+static int add_shard_stage(sp_graph *g, const char *stage, const char *name, int passes, const char *const *flags,
+                           sp_node **out, sp_err *err) {
   sp_value params = {.type = SP_V_TABLE}, *shards = sp_value_put(&params, "shards");
-  if (shards) *shards = (sp_value){.type = SP_V_INT, .i = n, .d = n};
-  bool there = shards && put_flag(&params, "keep", keep) && put_flag(&params, "part", part) &&
-               put_flag(&params, "bf16", g->opts.wire_bf16 && !strcmp(name, "shard_sum"));
+  if (shards) *shards = (sp_value){.type = SP_V_INT, .i = passes, .d = passes};
+  bool there = shards;
+  for (; there && flags && *flags; flags++) there = put_flag(&params, *flags);
   int st = there ? sp_graph_add_own(g, stage, &params, &(sp_node_opts){.name = name}, out, err)
                  : sp_nomem(err, 64, "parameters");
   sp_value_free(&params);
   return st;
 }
 
+/* Behind the loss, in each pass. */
+static int add_count(sp_graph *g, sp_node *loss, int passes, sp_err *err) {
+  int st = add_shard_stage(g, "shard_count", "shard_count", passes, NULL, &g->shards.count, err);
+  return st ? st : sp_graph_wire(g, g->shards.count, 0, (sp_ref){loss, total_port(loss), 0}, err);
+}
+
 /* What keeps statistics before a shard's pass, counts behind its loss, and adds up behind gradients. The first of them
  * brings the file with all. */
 static int add_shards(sp_graph *g, const sp_train_opts *o, sp_err *err) {
-  sp_node *loss = o->losses[0].node;
-  bool part = own_shards(g) < g->opts.shards;
+  int own = own_shards(g);
+  bool part = own < g->opts.shards, bf16 = g->opts.wire_bf16;
+  const char *const keep[] = {"keep", part ? "part" : NULL, NULL};
+  const char *const sum[] = {part ? "part" : "bf16", part && bf16 ? "bf16" : NULL, NULL};
   int st = check_shards(g, o, err);
-  if (st || (st = add_shard_stage(g, "shard_sum", "shard_keep", true, part, &g->shards.keep, err)) ||
-      (st = add_shard_stage(g, "shard_sum", "shard_sum", false, part, &g->shards.sum, err)) ||
-      (st = add_shard_stage(g, "shard_count", "shard_count", false, false, &g->shards.count, err)))
+  if (st || (st = add_shard_stage(g, "shard_sum", "shard_keep", own, keep, &g->shards.keep, err)) ||
+      (st = add_shard_stage(g, "shard_sum", "shard_sum", own, part || bf16 ? sum : NULL, &g->shards.sum, err)))
     return st;
-  st = sp_graph_wire(g, g->shards.count, 0, (sp_ref){loss, total_port(loss), 0}, err);
+  st = add_count(g, o->losses[0].node, own, err);
   if (!st) st = sp_graph_add_own(g, "shard_scale", NULL, &(sp_node_opts){.name = "shard_scale"}, &g->shards.scale, err);
   if (!st && part && g->opts.wire_bf16)
     st = sp_graph_add_own(g, "shard_wire", NULL, &(sp_node_opts){.name = "shard_wire"}, &g->shards.wire, err);
   g->store.half = g->shards.wire;
   if (!st && part)
     st = sp_graph_add_own(g, "shard_tree", NULL, &(sp_node_opts){.name = "shard_tree"}, &g->shards.tree, err);
-  if (!st) g->train.accumulate = g->train.micro = own_shards(g);
-  g->shards.on = !st;
+  if (!st) g->train.accumulate = g->train.micro = own;
+  g->shards.on = g->train.totals = !st;
+  return st;
+}
+
+/* ---- several steps an update ---- */
+static void tell_samples(const sp_train_opts *o) {
+  char why[160];
+  if (o->n_losses > 1) snprintf(why, sizeof why, "there are %zu losses", o->n_losses);
+  else snprintf(why, sizeof why, "loss '%s' has no TOTAL output", o->losses[0].node->name);
+  sp_log(SP_LOG_WARN,
+         "train: accumulate = %d: %s, so batches count by their samples and not by their labels; where labels are left "
+         "out, take accumulate = 1 and a larger batch",
+         o->accumulate, why);
+}
+
+/* Batches of an update are added as shards of a step are: what the loss is a mean over counts, not the batch. Gradients
+ * are added where they lie, and divided behind the last batch. One division is right for one loss alone; with more, or
+ * with one that does not say what its mean is over, batches count by their samples. */
+static int add_accumulated(sp_graph *g, const sp_train_opts *o, sp_err *err) {
+  static const char *const summed[] = {"summed", NULL};
+  sp_node *loss = o->losses[0].node;
+  if (o->n_losses > 1 || total_port(loss) < 0) {
+    tell_samples(o);
+    return SP_OK;
+  }
+  int st = add_shard_stage(g, "shard_sum", "shard_sum", o->accumulate, summed, &g->shards.sum, err);
+  if (!st) st = add_count(g, loss, o->accumulate, err);
+  g->train.totals = !st;
   return st;
 }
 
@@ -122,8 +158,10 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   g->train.optimizer = o->optimizer;
   g->train.accumulate = o->accumulate ? o->accumulate : 1;
   g->opts.optimizer_shards |= o->optimizer_shards;
-  if (sp_ranks_opts(g->env->ranks)->ranks > 1 || g->opts.shards > 1)
-    if ((st = add_shards(g, o, err))) return st;
+  st = sp_ranks_opts(g->env->ranks)->ranks > 1 || g->opts.shards > 1 ? add_shards(g, o, err)
+       : g->train.accumulate > 1                                     ? add_accumulated(g, o, err)
+                                                                     : SP_OK;
+  if (st) return st;
   g->train.lr = o->lr;
   g->train.lr_arg = o->lr_arg;
   set_training(g, true);

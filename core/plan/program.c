@@ -278,7 +278,7 @@ static int plan_sums(sp_planner *w, sp_err *err) {
   bool updates = p->training && g->train.on && g->train.optimizer->in_specs[0].n;
   int st = SP_OK;
   if (w->comm_lane >= 0) st = sp_planner_reduce_rest(w, err);
-  else if (p->sharded && sp_program_has(p, g->shards.sum)) st = sp_planner_sum(w, NULL, err);
+  else if (p->totals && sp_program_has(p, g->shards.sum)) st = sp_planner_sum(w, NULL, err);
   if (!st && w->comm_lane < 0 && g->shards.scale && sp_program_has(p, g->shards.scale)) st = sp_planner_scale(w, err);
   if (!st) st = sp_planner_ends(w, updates, err);
   if (!st && updates && g->store.sliced) st = sp_planner_survey(w, err);
@@ -305,7 +305,7 @@ static int plan_tasks(sp_planner *w, bool *written, sp_err *err) {
     w->phase = 0;
   }
   if (!st && w->comm_lane >= 0) st = sp_planner_reduce_rows(w, err);
-  if (!st && p->sharded) st = sp_planner_count(w, err);
+  if (!st && p->totals) st = sp_planner_count(w, err);
   if (!st && w->comm_lane >= 0) st = sp_planner_reduce(w, err);
   for (size_t i = g->n_nodes; i-- > 0 && !st;)
     if (p->training && g->topo[i]->flow.backward) st = sp_planner_backward(w, g->topo[i], written, err);
@@ -365,6 +365,7 @@ int sp_program_new(sp_program **out, sp_graph *g, sp_node *stand_in, const sp_st
                            .source = stand_in ? stand_in : g->train.source,
                            .micro = stand_in ? 1 : g->train.micro,
                            .sharded = !stand_in && g->shards.on,
+                           .totals = !stand_in && g->train.totals,
                            .capture = (sp_capture)g->opts.capture};
   return new_program(out, &what, stand_in ? NULL : strategy, err);
 }

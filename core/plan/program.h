@@ -144,6 +144,7 @@ typedef struct sp_program {
   uint64_t length;            /* samples of the source, 0: there is none */
   int micro;                  /* passes over its tasks that a step has: here, and in all that runs it, they are steps */
   bool sharded;               /* a step has several passes, here or on other ranks */
+  bool totals;                /* gradients are divided by what the loss is a mean over in all passes of an update */
   bool looks;                 /* no update has all weights: behind the last they are looked at for their checksums */
   sp_lane *lanes;
   size_t n_lanes;

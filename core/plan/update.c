@@ -111,11 +111,12 @@ int sp_planner_sum(sp_planner *w, const sp_bucket *b, sp_err *err) {
   sp_task *t;
   int st = shards_call(w, n, &t, err);
   if (st) return st;
+  if (!w->p->sharded) sp_planner_at_end(w, t);
   sp_task_begin_list(t, 0, n->in_specs[0].n);
   st = put_summed(w, t, b, err);
   sp_task_begin_list(t, 1, n->in_specs[1].n);
-  if (!st) st = put_statistics(w, t, b, err);
-  if (!st) st = sp_task_totals(t, 2, w->act[w->p->g->shards.count->index][0], w->p->micro, err);
+  if (!st && n->in_specs[1].n) st = put_statistics(w, t, b, err);
+  if (!st) st = sp_task_totals(t, 2, w->act[w->p->g->shards.count->index][0], w->p->g->train.accumulate, err);
   sp_task_no_weights(t);
   return st;
 }

@@ -37,6 +37,14 @@ static int step_lr(sp_loop *l, uint64_t step, double *lr, sp_err *err) {
   return SP_OK;
 }
 
+/* Of the samples of the steps of an update, those of `step`. */
+static float share_of(const sp_machine *m, uint64_t step) {
+  uint64_t k = (uint64_t)m->g->train.accumulate, first = step - step % k, all = 0;
+  if (k == 1 || !m->has_feed || m->queue) return 1.0f / (float)k;
+  for (uint64_t s = first; s < first + k; s++) all += sp_sampler_n(&m->sampler, s);
+  return (float)((double)sp_sampler_n(&m->sampler, step) / (double)all);
+}
+
 static void fill_block(const sp_loop *l, const sp_task *t, uint64_t step, sp_step *block) {
   const sp_machine *m = l->m;
   const sp_node *n = t->node;
@@ -45,9 +53,9 @@ static void fill_block(const sp_loop *l, const sp_task *t, uint64_t step, sp_ste
                      .key = n->key,
                      .n = n->batched || n->shards ? m->known[slot(l, step)].n : (uint32_t)n->opts.batch,
                      .training = m->p->training && m->g->train.on,
-                     .loss_scale = m->p->sharded ? 1.0f : 1.0f / (float)m->g->train.accumulate,
-                     .batch = m->p->sharded ? (uint32_t)m->batch : 0,
-                     .shard = (uint32_t)(step % (uint64_t)m->p->micro)};
+                     .loss_scale = m->p->totals ? 1.0f : share_of(m, step),
+                     .batch = m->p->totals ? (uint32_t)m->batch : 0,
+                     .shard = m->p->totals ? (uint32_t)(step % (uint64_t)m->g->train.accumulate) : 0};
   memcpy(block->live, n->live, sizeof block->live);
 }
 

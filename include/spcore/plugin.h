@@ -249,12 +249,12 @@ typedef struct sp_step {
   uint32_t n;              /* samples in this batch */
   uint32_t training;       /* the step belongs to a loop that trains (not to an evaluation): augment */
   float live[SP_MAX_LIVE]; /* the LIVE parameters, in table order */
-  float loss_scale;        /* gradients are this times the true ones (1 / accumulated batches) */
-  uint32_t batch;          /* 0, or N of a full batch: the step has several shards, of which this call has one. A loss
+  float loss_scale;        /* gradients are this times the true ones: the share of the batch in its update */
+  uint32_t batch;          /* 0, or N of a full batch: the call has one of several shards of an update. A loss
                               then divides its gradient not by what its mean is over, T, but by what T is where all of a
                               full batch counts, F, so that gradients of shards can be added; its TOTAL is T / F,
                               else T */
-  uint32_t shard;          /* which of the step's shards on this rank it is, from 0 */
+  uint32_t shard;          /* which of the update's shards on this rank it is, from 0 */
   uint32_t reserved[5];
 } sp_step;
 

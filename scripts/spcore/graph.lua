@@ -359,6 +359,16 @@ local function say_untrained(self)
   end
 end
 
+-- Gradients of the last steps of a loop may be of an update that has yet to come.
+local function say_left_over(self, n)
+  local k = self._optimizer and self._told[self._optimizer].accumulate or 1
+  local left = (self._raw:step() + n) % k
+  if left == 0 then return end
+  self:notice("g:steps: an update takes %d steps (accumulate), so that the last %d of %d %s none; with %d steps %s, and a further "
+    .. "g:steps resumes with %s", k, left, n, left == 1 and "is in" or "are in", n + k - left, left == 1 and "it is" or "they are",
+    left == 1 and "it" or "them")
+end
+
 -- for step, m in g:steps(n) do ... end; n nil: without end. The loop runs in C.
 function graph:steps(n)
   if n ~= nil and (math.tointeger(n) == nil or n < 0) then
@@ -372,6 +382,7 @@ function graph:steps(n)
   if n == 0 then return function() end end
   say_untrained(self)
   end_loop(self)
+  if n then say_left_over(self, n) end
   if ranks.n > 1 and self._optimizer and not self._compared then compare_ranks(self) end
   raw:begin(math.tointeger(n))
   if #self._evals == 0 then return raw.next, raw, nil, self._stopper end

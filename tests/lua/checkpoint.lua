@@ -57,6 +57,7 @@ for line, wanted in pairs {
   local name = line:gsub("%W", "")
   code, out, err = run(line .. " --out " .. name)
   t.eq(code, 0, line .. err)
+  err = err:gsub("^spcore: train: accumulate = 2: loss 'toy_loss' has no TOTAL output[^\n]*\n", "")
   if wanted[2] then t.one_line(err, "^spcore: %-%-checkpoint%-every " .. wanted[2]) else t.eq(err, "") end
   local steps = {}
   for _, file in ipairs(sys.list(dir.path .. "/" .. name)) do steps[#steps + 1] = math.tointeger(file:match "^checkpoint%-(%d+)") end

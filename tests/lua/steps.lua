@@ -121,6 +121,24 @@ do -- accumulation: every second step updates
   local g <close> = make({}, { accumulate = 2 })
   for step, m in g:steps(6) do t.eq(m.updated, step % 2 == 1) end
 end
+do -- steps that a loop leaves over are said, and take part in an update of the next one
+  local dir <close> = t.folder()
+  t.write(dir.path .. "/left.lua", [[
+    local sp = require "spcore"
+    local g <close> = sp.graph {}
+    local data = g.toy_source { batch = 8 }
+    local mul = g.toy_mul { data.x }
+    g:train { g.toy_loss { mul.y }, optimizer = g.toy_sgd {}, accumulate = 4 }
+    for _, n in ipairs { 6, 2, 8 } do
+      for step, m in g:steps(n) do if m.updated then io.write(step, " ") end end
+    end
+  ]])
+  local code, out, err = t.spcore(dir.path, "run left.lua")
+  t.eq(code, 0, err)
+  t.eq(out, "3 7 11 15 ")
+  t.match(err, "an update takes 4 steps %(accumulate%), so that the last 2 of 6 are in none; with 8 steps they are, and a further "
+    .. "g:steps resumes with them\n$")
+end
 
 do -- evaluation: weighted mean over all samples, training unharmed
   local function run(every)

@@ -95,7 +95,8 @@ int shard_plan(sp_ctx *ctx, shard_sum *s, sp_plan *plan, int64_t chunk) {
     if (statistics->spec[i].dtype == SP_F32) add(s, i, &statistics->spec[i], chunk);
     s->kept += shard_kept_bytes(&(sp_tensor){.spec = statistics->spec[i]});
   }
-  plan->saved_bytes = s->p->keep ? s->kept : (size_t)shard_levels(s->p->shards) * (size_t)s->floats * sizeof(float);
+  plan->saved_bytes =
+      s->p->keep ? s->kept : (size_t)shard_levels(shard_leaves(s->p)) * (size_t)s->floats * sizeof(float);
   return SP_OK;
 }
 
@@ -195,6 +196,10 @@ const sp_param shard_param_table[] = {
      .type = SP_PARAM_BOOL,
      .offset = offsetof(shard_params, part),
      .doc = "other ranks have further shards of the step"},
+    {.name = "summed",
+     .type = SP_PARAM_BOOL,
+     .offset = offsetof(shard_params, summed),
+     .doc = "called once, behind the last shard: gradients are the sums of all, and are divided"},
     {.name = "bf16",
      .type = SP_PARAM_BOOL,
      .offset = offsetof(shard_params, bf16),

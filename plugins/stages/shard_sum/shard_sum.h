@@ -36,6 +36,7 @@ typedef struct shard_params {
   int64_t shards; /* of a step, on this rank */
   int32_t keep;   /* what is before the forward passes: statistics begin as they did in the first shard */
   int32_t part;   /* other ranks have further shards: sums stay sums */
+  int32_t summed; /* called once, behind the last shard: gradients are the sums of all, and are divided */
   int32_t bf16;   /* gradients, and each sum of two, are rounded to bfloat16, as which they can go to other ranks */
 } shard_params;
 
@@ -122,6 +123,10 @@ SHARD_FN shard_turn shard_turn_of(int64_t m, int64_t shards) {
   }
   return t;
 }
+
+/* Which shard a sum is of the tree, and how many the tree has: of gradients that are summed it has one. */
+SHARD_FN int64_t shard_of(const sp_step *step, int64_t shards) { return shards > 1 ? step->shard : 0; }
+SHARD_FN int64_t shard_leaves(const shard_params *p) { return p->summed ? 1 : p->shards; }
 
 /* The head of all shards, in their order, which is the same however many ranks they are on. */
 SHARD_FN shard_head shard_heads(const double *heads, int64_t n) {

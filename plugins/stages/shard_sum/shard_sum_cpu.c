@@ -38,7 +38,7 @@ static void round_all(float *v, int64_t n) {
 static int add_chunk(void *arg, int64_t chunk, int worker) {
   const job *j = arg;
   const shard_sum *s = j->s;
-  shard_turn turn = shard_turn_of(j->m, s->p->shards);
+  shard_turn turn = shard_turn_of(j->m, shard_leaves(s->p));
   uint32_t i = tensor_of(s, chunk);
   int bf16 = s->p->bf16 && i < s->gradients;
   int64_t at = (chunk - s->first[i]) * CHUNK, left = s->count[i] - at, n = left < CHUNK ? left : CHUNK;
@@ -61,9 +61,9 @@ static int add_chunk(void *arg, int64_t chunk, int worker) {
 }
 
 static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
-  job j = {.s = s, .io = io, .m = io->step->shard, .scale = 1, .mean = 1};
+  job j = {.s = s, .io = io, .m = shard_of(io->step, shard_leaves(s->p)), .scale = 1, .mean = 1};
   if (s->p->part && s->p->shards == 1 && io->step->n && !s->p->bf16) return SP_OK; /* it is the sum */
-  if (!s->p->part && j.m == s->p->shards - 1) {
+  if (!s->p->part && j.m == shard_leaves(s->p) - 1) {
     shard_head h = shard_heads(io->in[SHARD_IN_HEADS].t[0].data, s->p->shards);
     j.scale = h.scale;
     j.mean = h.mean;

@@ -29,8 +29,7 @@ static int add(sp_ctx *ctx, const shard_sum *s, const sp_io *io) {
   for (uint32_t i = 0; i < s->n && !rc;) {
     shardk_table t;
     i = fill(s, io, i, &t);
-    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, heads, io->saved, s->floats, io->step, s->p->shards, s->p->bf16),
-                    "adding");
+    rc = cuda_check(ctx, shardk_add(ctx->stream, &t, heads, io->saved, s->floats, io->step, s->p), "adding");
   }
   return rc;
 }

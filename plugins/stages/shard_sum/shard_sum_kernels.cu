@@ -39,13 +39,14 @@ static __device__ void add_some(float *own, float *levels, int64_t floats, int f
 }
 
 static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, const double *heads, float *levels,
-                                                      int64_t floats, const sp_step *step, int64_t shards, bool bf16) {
+                                                      int64_t floats, const sp_step *step, const shard_params p) {
   __shared__ shard_head h;
-  int64_t m = step->shard;
-  if (!heads && shards == 1 && step->n && !bf16) return; /* it is the sum */
+  int64_t leaves = shard_leaves(&p), m = shard_of(step, leaves);
+  bool bf16 = p.bf16;
+  if (!heads && leaves == 1 && step->n && !bf16) return; /* it is the sum */
   if (threadIdx.x == 0) {
     h.scale = h.mean = 1;
-    if (heads && m == shards - 1) h = shard_heads(heads, shards);
+    if (heads && m == leaves - 1) h = shard_heads(heads, p.shards);
   }
   __syncthreads();
   uint32_t lo = 0, hi = t.n;
@@ -60,7 +61,7 @@ static __global__ void __launch_bounds__(THREADS) add(const shardk_table t, cons
   int quads = (uintptr_t)own % sizeof(float4) ? 0 : n / 4;
   levels += t.at[lo] + at;
   bf16 = bf16 && lo < t.gradients;
-  shard_turn turn = shard_turn_of(m, shards);
+  shard_turn turn = shard_turn_of(m, leaves);
   add_some<float4>(own, levels, floats, 0, quads, turn, step->n, bf16, k);
   add_some<float>(own, levels, floats, quads * 4, n, turn, step->n, bf16, k);
 }
@@ -164,9 +165,8 @@ int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards
 }
 
 int shardk_add(void *stream, const shardk_table *t, const double *heads, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards, int bf16) {
-  if (t->first[t->n])
-    SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, heads, levels, floats, step, shards, bf16 != 0);
+               const sp_step *step, const shard_params *p) {
+  if (t->first[t->n]) SP_LAUNCH(add, t->first[t->n], THREADS, 0, stream, *t, heads, levels, floats, step, *p);
   return cudaPeekAtLastError();
 }
 

@@ -40,7 +40,7 @@ int shardk_count(void *stream, const sp_step *step, const double *total, double 
 int shardk_scale(void *stream, float *scale, const double *heads, int64_t shards, const float *by);
 /* heads NULL: others have further shards. */
 int shardk_add(void *stream, const shardk_table *t, const double *heads, float *levels, int64_t floats,
-               const sp_step *step, int64_t shards, int bf16);
+               const sp_step *step, const shard_params *p);
 /* n is a multiple of 4. */
 int shardk_pack(void *stream, uint16_t *to, const float *from, int64_t n);
 int shardk_unpack(void *stream, float *to, const uint16_t *from, int64_t n, const double *heads, int64_t shards);
