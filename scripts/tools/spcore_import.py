@@ -11,8 +11,8 @@ SOURCE is a file, a folder or a zip archive of one of these kinds, which is seen
   labelme           a JSON file with polygons for each image
   yolo              data.yaml, images/ and labels/ with polygons
   cvat              CVAT for images 1.1, an XML file with polygons
-  listed            public sets whose labels or parts are in lists: CIFAR, CUB-200, DTD, Flowers, Food-101, ImageNet,
-                    MNIST, Oxford-IIIT Pet, Stanford Dogs, SVHN, Tiny ImageNet
+  listed            public sets whose labels or parts are in lists: CIFAR, CUB-200, DTD, FGVC-Aircraft, Flowers, Food-101,
+                    ImageNet, MNIST, Oxford-IIIT Pet, Stanford Cars and Dogs, SVHN, Tiny ImageNet
   masks             images/ and masks/, perhaps with ids that --map makes classes of (Cityscapes, ADE20K, instances)
   classes           a folder for each class
 

@@ -327,9 +327,18 @@ def kit_image(data):
     return Image.open(io.BytesIO(data))
 
 
+@case
+def aircraft(c):
+    "FGVC-Aircraft: names of variants with blanks, in lists"
+    images(c, *(f"d/data/images/{k}.jpg" for k in range(4)))
+    c.write("d/data/images_variant_train.txt", "0 Boeing 707-320\n1 DH-82\n")
+    c.write("d/data/images_variant_val.txt", "2 DH-82\n3 Boeing 707-320\n")
+    assert imported(c, "data d", "FGVC-Aircraft", 2, 2) == ["Boeing 707-320", "DH-82"]
+
+
 @needs("scipy")
 def lists_of_matlab(c):
-    "Flowers, Stanford Dogs and SVHN, whose lists are MATLAB's"
+    "Flowers, Stanford Cars, Stanford Dogs and SVHN, whose lists are MATLAB's"
     import io
 
     from scipy.io import savemat
@@ -343,6 +352,15 @@ def lists_of_matlab(c):
     matlab("d/imagelabels.mat", labels=np.array([[77, 77, 1, 1, 77, 1]], np.uint8))
     matlab("d/setid.mat", trnid=np.array([[1, 3]]), valid=np.array([[2, 4]]), tstid=np.array([[5, 6]]))
     assert imported(c, "data d", "Oxford 102 Flowers", 2, 2) == ["001", "077"]
+    images(c, *(f"k/cars_{part}/{k}.jpg" for part in ("train", "test") for k in range(2)))
+    matlab("k/devkit/cars_meta.mat", class_names=np.array([["AM Hummer", "Audi S6"]], dtype=object))
+    for part, name in (("train", "devkit/cars_train_annos"), ("test", "cars_test_annos_withlabels")):
+        rows = np.zeros((1, 2), dtype=[("class", object), ("fname", object)])
+        rows["class"], rows["fname"] = [[2, 1]], [["0.jpg", "1.jpg"]]
+        matlab(f"k/{name}.mat", annotations=rows)
+    c.run("data k", 1, says="k is laid out as Stanford Cars")
+    imports(c, "@k")
+    assert reads(c, "class", 2, 2)["class_names"] == ["AM Hummer", "Audi S6"] and members(c)["cars_train/0.cls"] == b"Audi S6"
     two_classes(c, "e/Images")
     c.write("e/Annotation/ant/0", "x")
     for part, rows in (("train", (0, 1, 2)), ("test", (3,))):

@@ -23,6 +23,8 @@ static const known sets[] = {
     {"Stanford Dogs", {"lists/train_list.mat", "lists/test_list.mat"}, 1, NULL},
     {"DTD", {"labels/train1.txt", "labels/test1.txt"}, 1, NULL},
     {"Oxford 102 Flowers", {"imagelabels.mat", "setid.mat"}, 0, NULL},
+    {"FGVC-Aircraft", {"images_variant_train.txt", "images"}, 0, NULL},
+    {"Stanford Cars", {"devkit/cars_train_annos.mat", "cars_train"}, 0, NULL},
     {"Oxford-IIIT Pet", {"annotations/trainval.txt", "annotations/trimaps"}, 0, "1=pet,2=background,3=border"},
     {"ImageNet", {"LOC_val_solution.csv", "ILSVRC"}, 0, NULL},
     {"CIFAR", {"data_batch_1", "batches.meta"}, 0, NULL},

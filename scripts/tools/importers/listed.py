@@ -94,6 +94,24 @@ def flowers(s):
             s.take(part, f"jpg/image_{i:05}.jpg", f"{int(labels[i - 1]):03}")
 
 
+def aircraft(s):
+    for part in ("train", "val", "test"):
+        name = f"images_variant_{part}.txt"
+        for number, *variant in s.lines(name) if name in s.tree.files else ():
+            s.take(part, f"images/{number}.jpg", " ".join(variant))
+
+
+def cars(s):
+    names = [str(n.item()) for n in s.matlab("devkit/cars_meta.mat")["class_names"].ravel()]
+    for part, name in (("train", "cars_train_annos.mat"), ("test", "cars_test_annos_withlabels.mat")):
+        where = next((w for w in ("devkit/" + name, name) if w in s.tree.files), None)
+        for row in s.matlab(where)["annotations"].ravel() if where else ():
+            number = int(row["class"].item())
+            if not 0 < number <= len(names):
+                raise Refused(f"{shown(where)} has class {number}, and devkit/cars_meta.mat names {len(names)}")
+            s.take(part, f"cars_{part}/{row['fname'].item()}", names[number - 1])
+
+
 def pets(s):
     for part, name in (("train", "trainval"), ("test", "test")):
         for row in s.lines(f"annotations/{name}.txt"):
@@ -195,6 +213,8 @@ SETS = (
     ("Stanford Dogs", ("lists/train_list.mat", "lists/test_list.mat"), dogs),
     ("DTD", ("labels/train1.txt", "labels/test1.txt"), dtd),
     ("Oxford 102 Flowers", ("imagelabels.mat", "setid.mat"), flowers),
+    ("FGVC-Aircraft", ("images_variant_train.txt", "images/"), aircraft),
+    ("Stanford Cars", ("devkit/cars_train_annos.mat", "cars_train/"), cars),
     ("Oxford-IIIT Pet", ("annotations/trainval.txt", "annotations/trimaps/"), pets),
     ("ImageNet", ("LOC_val_solution.csv", "ILSVRC/"), imagenet),
     ("CIFAR-10", ("data_batch_1", "batches.meta"), cifar),
@@ -244,7 +264,7 @@ class Listed:
     def items(self, part):
         for i, tree, path, name in self.parts[part]:
             if isinstance(path, str):
-                yield re.sub(r"^images?/", "", posixpath.splitext(path)[0]), path, tree, name
+                yield re.sub(r"^images/", "", posixpath.splitext(path)[0]), path, tree, name
             else:
                 yield f"{part}/{i:06}", f"{part} {i}", path, name
 
