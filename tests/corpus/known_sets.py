@@ -185,6 +185,15 @@ def words_in_names(c):
 
 # ---- classes ----
 @case
+def names_of_lists_alone(c):
+    "folders that are called as the files of a public set are none of it"
+    for name in ("ant", "bee"):
+        images(c, *(f"d/train/{name}/{k}.png" for k in range(4)), *(f"d/val/{name}/{k}.png" for k in range(2)))
+    c.write("d/meta/notes.txt", "x")  # CIFAR-100 has files called train and meta
+    assert c.json("data d")["class_names"] == ["ant", "bee"]
+
+
+@case
 def within(c):
     "folders of classes in images/, beside folders of lists alone: EuroSAT, LFW, Caltech 101, SUN397"
     for name in ("Forest", "River"):

@@ -3,30 +3,30 @@
  * files that they have, and scripts/tools/spcore_import.py, which has a row for each, reads the lists. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "table.h"
 
 enum { MOST_STEPS = 3 };
 
 typedef struct known {
-  const char *name, *has[2]; /* files, or folders; has[0] is named */
+  const char *name, *has[2]; /* files, or folders where / is behind; has[0] is named */
   int is_whole;              /* folders of classes are there: only the parts are in lists */
   const char *masks;         /* masks that are read, as mask_values; NULL: there are none */
 } known;
 
 static const known sets[] = {
-    {"Tiny ImageNet", {"val/val_annotations.txt", "train"}, 0, NULL},
+    {"Tiny ImageNet", {"val/val_annotations.txt", "train/"}, 0, NULL},
     {"CUB-200", {"train_test_split.txt", "images.txt"}, 1, NULL},
     {"Food-101", {"meta/train.txt", "meta/test.txt"}, 1, NULL},
     {"Stanford Dogs", {"train_list.mat", "test_list.mat"}, 1, NULL},
     {"Stanford Dogs", {"lists/train_list.mat", "lists/test_list.mat"}, 1, NULL},
     {"DTD", {"labels/train1.txt", "labels/test1.txt"}, 1, NULL},
     {"Oxford 102 Flowers", {"imagelabels.mat", "setid.mat"}, 0, NULL},
-    {"FGVC-Aircraft", {"images_variant_train.txt", "images"}, 0, NULL},
-    {"Stanford Cars", {"devkit/cars_train_annos.mat", "cars_train"}, 0, NULL},
-    {"Oxford-IIIT Pet", {"annotations/trainval.txt", "annotations/trimaps"}, 0, "1=pet,2=background,3=border"},
-    {"ImageNet", {"LOC_val_solution.csv", "ILSVRC"}, 0, NULL},
+    {"FGVC-Aircraft", {"images_variant_train.txt", "images/"}, 0, NULL},
+    {"Stanford Cars", {"devkit/cars_train_annos.mat", "cars_train/"}, 0, NULL},
+    {"Oxford-IIIT Pet", {"annotations/trainval.txt", "annotations/trimaps/"}, 0, "1=pet,2=background,3=border"},
+    {"ImageNet", {"LOC_val_solution.csv", "ILSVRC/"}, 0, NULL},
     {"CIFAR", {"data_batch_1", "batches.meta"}, 0, NULL},
     {"CIFAR", {"data_batch_1.bin", "batches.meta.txt"}, 0, NULL},
     {"CIFAR-100", {"train", "meta"}, 0, NULL},
@@ -37,7 +37,10 @@ static const known sets[] = {
 
 static int is_there(const char *dir, const char *name) {
   char path[4096];
-  return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path && !access(path, F_OK);
+  struct stat st;
+  int is_folder = name[strlen(name) - 1] == '/';
+  if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path || stat(path, &st)) return 0;
+  return is_folder ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode);
 }
 
 static const known *find(const char *dir) {
@@ -69,8 +72,8 @@ int rd_check_known(rd_listing *l) {
   if (!k || (p->target != RD_TARGET_CLASS && (k->is_whole || k->masks))) return SP_OK;
   if (k->masks)
     snprintf(masks, sizeof masks,
-             "; its masks, in %s, are read with target = \"mask\" (train_seg.lua) and `mask_values = \"%s\"`",
-             k->has[1], k->masks);
+             "; its masks, in %.*s, are read with target = \"mask\" (train_seg.lua) and `mask_values = \"%s\"`",
+             (int)strlen(k->has[1]) - 1, k->has[1], k->masks);
   if (!k->is_whole)
     return l->ctx->host->fail(l->ctx, SP_E_DATA,
                               "%s is laid out as %s, with labels in %s, for target = \"class\" (train_cls.lua): "
