@@ -194,6 +194,26 @@ def names_of_lists_alone(c):
 
 
 @case
+def set_once_more(c):
+    "Brain MRI: yes/ and no/ beside a folder that holds both again"
+    for name in ("no", "yes"):
+        images(c, *(f"d/{name}/{k}.jpg" for k in range(4)), *(f"d/brain/{name}/{k}.jpg" for k in range(4)))
+    c.cures("data d", "d/brain holds no/ and yes/, as the folder that it lies in does", "--folders classes", ("name it itself, d/brain", "spcore data d/brain"),
+            ("Move it away", lambda: shutil.move(c.path("d/brain"), c.path("away"))))
+
+
+@case
+def images_in_several_folders(c):
+    "HAM10000: a table of images that lie in two folders; one that is in neither"
+    images(c, *(f"d/images_part_{1 + k // 3}/{k}.jpg" for k in range(6)))
+    c.write("d/metadata.csv", "lesion,image_id,dx\n" + "".join(f"H{k},{k},{('nv', 'mel')[k % 2]}\n" for k in range(6)))
+    r = c.run("data d --check --val-fraction 0.4", says=["files are looked for in images_part_1/", "files are also looked for in images_part_2/", "all 6 samples"])
+    assert "mel" in r.text
+    c.write("d/metadata.csv", "lesion,image_id,dx\n" + "".join(f"H{k},{k},{('nv', 'mel')[k % 2]}\n" for k in range(7)))
+    c.run("data d", 1, says="d/metadata.csv line 8, column 2 (image_id): d/images_part_1/6.jpg: No such file")
+
+
+@case
 def within(c):
     "folders of classes in images/, beside folders of lists alone: EuroSAT, LFW, Caltech 101, SUN397"
     for name in ("Forest", "River"):

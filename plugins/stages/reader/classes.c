@@ -155,7 +155,6 @@ static int check_parts(heap *h, const char *name) {
 static void compare_within(inner *in, heap *h, const char *name) {
   int same = h->within.n == in->first.n;
   in->direct |= h->direct;
-  rd_names_sort(&h->within, rd_by_name);
   if (!in->n) {
     in->first = h->within;
     h->within = (rd_names){0};
@@ -200,8 +199,23 @@ static void note_within(rd_listing *l, int k, const inner *in, const rd_names *c
           in->name[0], in->first.v[0], base, rel);
 }
 
+/* A class that holds folders called as those beside it, and no picture of its own: the set once more. */
+static int check_again(rd_listing *l, const heap *h, const char *name, const rd_names *classes) {
+  const char *both[2] = {NULL};
+  int n = 0;
+  if (l->p->folders == RD_FOLDERS_CLASSES || h->direct) return SP_OK;
+  for (size_t i = 0; i < h->within.n && n < 2; i++)
+    if (bsearch(&h->within.v[i], classes->v, classes->n, sizeof *classes->v, rd_by_name)) both[n++] = h->within.v[i];
+  if (n < 2) return SP_OK;
+  return l->ctx->host->fail(l->ctx, SP_E_DATA,
+                            "%s/%s holds %s/ and %s/, as the folder that it lies in does: the set once more? Move it "
+                            "away, or name it itself, %s/%s; if it is a class, `folders = \"classes\"`",
+                            h->base, name, both[0], both[1], h->base, name);
+}
+
 /* The images of class c in part k. Where there are splits, not every class need be in each. */
-static int list_class(rd_listing *l, int k, const char *name, int64_t c, inner *in) {
+static int list_class(rd_listing *l, int k, const rd_names *classes, int64_t c, inner *in) {
+  const char *name = classes->v[c];
   const rd_part *p = &l->parts[k];
   char rel[4096];
   size_t part = strlen(p->rel); /* no part of what the sample is called */
@@ -210,6 +224,8 @@ static int list_class(rd_listing *l, int k, const char *name, int64_t c, inner *
   heap h = {.l = l, .base = p->base, .left = &l->t->left[k]};
   int rc = walk(&h, rel, NULL);
   if (!rc) rc = check_parts(&h, rel);
+  rd_names_sort(&h.within, rd_by_name);
+  if (!rc) rc = check_again(l, &h, rel, classes);
   if (!rc) compare_within(in, &h, rel);
   rd_names_sort(&h.images, by_folder);
   for (size_t i = 0; !rc && i < h.images.n; i++)
@@ -224,7 +240,7 @@ static int list_part(rd_listing *l, int k, const rd_names *classes) {
   size_t from = l->t->n;
   int rc = SP_OK;
   inner in = {0};
-  for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes->v[c], (int64_t)c, &in);
+  for (size_t c = 0; !rc && c < classes->n; c++) rc = list_class(l, k, classes, (int64_t)c, &in);
   if (!rc) rc = check_within(l, &in, classes);
   if (!rc) note_within(l, k, &in, classes);
   rd_names_free(&in.first);

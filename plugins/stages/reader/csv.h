@@ -23,6 +23,8 @@ typedef struct rd_csv_row {
   uint8_t part, file; /* file: which of `files` */
 } rd_csv_row;
 
+enum { RD_MORE_PLACES = 8 };
+
 typedef struct rd_csv {
   rd_listing *l;
   rd_csv_file in;
@@ -34,6 +36,8 @@ typedef struct rd_csv {
   int *values;            /* columns of 0 and 1, one a class, or of numbers */
   int n_values, is_hot;   /* is_hot: they are of 0 and 1 */
   rd_csv_place places[3]; /* of images, of masks, of second images */
+  rd_csv_place more[RD_MORE_PLACES]; /* of images that are not in the first */
+  int n_more;
   rd_numbered folders;    /* each is the source of its number */
   rd_words labels, cells; /* different labels; with target labels different contents of the column */
   int commas, points;     /* numbers have a decimal comma, or a point */

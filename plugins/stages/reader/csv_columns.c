@@ -492,6 +492,7 @@ int rd_csv_header(rd_csv *j) {
 }
 
 void rd_csv_forget(rd_csv *j) {
+  j->n_more = 0;
   rd_names_free(&j->names);
   rd_names_free(&j->first);
   free(j->values);

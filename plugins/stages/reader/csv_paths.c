@@ -182,6 +182,21 @@ static int there(rd_csv *j, const rd_csv_place *w, const char *name, char path[4
   return 0;
 }
 
+/* Images in several folders, as images_part_1/ and images_part_2/: a name that is not where the others are is looked
+ * for once more, and its folder is remembered. */
+static int in_another(rd_csv *j, const char *name, char path[4096]) {
+  for (int i = 0; i < j->n_more; i++)
+    if (there(j, &j->more[i], name, path)) return 1;
+  if (j->n_more == RD_MORE_PLACES) return 0;
+  search s = {.j = j, .name = name};
+  look(&s);
+  rd_names_free(&s.folders);
+  if (s.hits != 1 || !*s.found.folder) return 0;
+  j->more[j->n_more++] = s.found;
+  rd_note(j->l, "files are also looked for in %s", s.found.folder);
+  return there(j, &s.found, name, path);
+}
+
 int rd_csv_locate(rd_csv *j, int column, const char *name, char path[4096]) {
   rd_csv_place *w = &j->places[column == j->at[RD_FILE_COLUMN] ? 0 : column == j->at[RD_SECOND_COLUMN] ? 2 : 1];
   char straight[4096];
@@ -193,6 +208,12 @@ int rd_csv_locate(rd_csv *j, int column, const char *name, char path[4096]) {
   strcpy(straight, name);
   straighten(straight);
   if (strcmp(straight, name) && there(j, w, straight, path)) return SP_OK;
+  if (w->known && *w->folder && !*j->l->p->csv.root && w == j->places) {
+    char first[4096]; /* where the others are: an error names it */
+    strcpy(first, path);
+    if (in_another(j, straight, path)) return SP_OK;
+    strcpy(path, first);
+  }
   if (w->known || (is_url(name) && !behind(straight, 1)) || !search_for(j, straight, w, &rc)) return SP_E_DATA;
   return rc ? SP_E_INVALID : there(j, w, straight, path) ? SP_OK : SP_E_DATA;
 }
