@@ -101,6 +101,18 @@ void sp_lua_push_tensor(lua_State *L, const sp_spec *s, const void *data, bool r
   }
 }
 
+/* A mean over nothing: as many NaN as it has numbers. */
+static void push_none(lua_State *L, const sp_spec *s) {
+  sp_spec of = *s;
+  of.dtype = SP_F64;
+  of.order = SP_ROW_MAJOR;
+  int64_t n = sp_spec_count(&of), at = 0;
+  double *none = lua_newuserdatauv(L, n > 0 ? (size_t)n * sizeof *none : 1, 0);
+  for (int64_t i = 0; i < n; i++) none[i] = NAN;
+  push_dims(L, &of, none, 0, &at);
+  lua_remove(L, -2);
+}
+
 /* ---- checksums --------------------------------------------------------------------------------------------------- */
 
 void sp_lua_close_sums(sp_lua_graph *lg) {
@@ -230,7 +242,8 @@ static void push_result(lua_State *L, const sp_lua_graph *lg, const sp_result *r
   for (size_t i = 0; i < r->n_metrics; i++) {
     const sp_metric *m = &r->metrics[i];
     if (m->result && !r->n) continue;
-    sp_lua_push_tensor(L, &m->spec, m->data, m->result && lg->raw_results);
+    if (sp_metric_is_none(m)) push_none(L, &m->spec);
+    else sp_lua_push_tensor(L, &m->spec, m->data, m->result && lg->raw_results);
     lua_setfield(L, -2, m->name);
   }
   lua_pushinteger(L, (lua_Integer)r->step);
@@ -324,11 +337,12 @@ static int steps_seek(lua_State *L) {
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Floating-point metrics become means weighted by the samples, without NaN, which says that nothing was measured; whole
- * numbers are summed. */
+/* Numbers become means, weighted by what each is over (of a loss what counts, else samples), without NaN, which says
+ * that nothing was measured; whole numbers, and what has SP_PORT_SUM, are summed. */
 typedef struct total {
   char *name;
   sp_spec spec;
+  bool sum_of; /* SP_PORT_SUM */
   int64_t count;
   double *sum, *weight;
   int64_t *isum;
@@ -367,6 +381,7 @@ static int totals_begin(totals *a, const sp_result *r, sp_err *err) {
   for (size_t i = 0; i < a->n; i++) {
     total *t = &a->t[i];
     t->spec = figure(r, i)->spec;
+    t->sum_of = figure(r, i)->flags & SP_PORT_SUM;
     t->count = sp_spec_count(&t->spec);
     size_t n = t->count > 0 ? (size_t)t->count : 1;
     t->name = sp_strdup(figure(r, i)->name);
@@ -378,7 +393,9 @@ static int totals_begin(totals *a, const sp_result *r, sp_err *err) {
   return SP_OK;
 }
 
-static void add_tensor(total *t, const void *data, double n) {
+static void add_tensor(total *t, const sp_metric *m) {
+  const void *data = m->data;
+  double weight = t->sum_of ? 1 : m->weight;
   for (int64_t i = 0; i < t->count; i++) {
     double x = NAN;
     switch (t->spec.dtype) {
@@ -389,9 +406,9 @@ static void add_tensor(total *t, const void *data, double n) {
       case SP_F32: x = (double)((const float *)data)[i]; break;
       case SP_F64: x = ((const double *)data)[i]; break;
     }
-    if (isnan(x)) continue;
-    t->sum[i] += n * x;
-    t->weight[i] += n;
+    if (isnan(x) || weight == 0) continue;
+    t->sum[i] += weight * x;
+    t->weight[i] += weight;
   }
 }
 
@@ -416,7 +433,7 @@ static int each(void *arg, const sp_result *r, sp_err *err) {
   if (!a->t && totals_begin(a, r, err)) return err->status;
   if (figure(r, a->n) || (a->n && !figure(r, a->n - 1)))
     return sp_fail(err, SP_E_INTERNAL, "the metrics changed during evaluation");
-  for (size_t i = 0; i < a->n; i++) add_tensor(&a->t[i], figure(r, i)->data, r->n);
+  for (size_t i = 0; i < a->n; i++) add_tensor(&a->t[i], figure(r, i));
   a->samples += r->n;
   a->batches++;
   return tell(a, r->of, err);
@@ -426,7 +443,8 @@ static void push_total(lua_State *L, const total *t) {
   sp_spec s = t->spec;
   bool real = s.dtype == SP_F32 || s.dtype == SP_F64;
   if (real)
-    for (int64_t i = 0; i < t->count; i++) t->sum[i] /= t->weight[i]; /* 0/0: nothing was measured */
+    for (int64_t i = 0; i < t->count; i++)
+      if (!t->sum_of) t->sum[i] = t->weight[i] != 0 ? t->sum[i] / t->weight[i] : NAN; /* NAN: nothing was measured */
   s.dtype = real ? SP_F64 : SP_I64;
   sp_lua_push_tensor(L, &s, real ? (const void *)t->sum : t->isum, false);
   lua_setfield(L, -2, t->name);

@@ -32,7 +32,7 @@ static bool is_wanted(const sp_planner *w, sp_node *n, unsigned o, uint32_t k) {
   const sp_program *p = w->p;
   const sp_port *port = sp_node_out_port(n, o);
   sp_node *wired = n == p->stand_in ? p->g->train.source : n; /* wires name the one it stands in for */
-  bool shown = sp_port_small(port) && !(port->flags & SP_PORT_TOTAL && !p->sharded);
+  bool shown = sp_port_small(port);
   bool spare = port->flags & SP_PORT_OPTIONAL || !sp_program_calls(p, n);
   return shown || !spare || sp_ref_is_read(p->g, (sp_ref){wired, (int)o, (int)k}, p->fills);
 }

@@ -45,7 +45,6 @@ static int add_metrics(sp_planner *w, sp_node *n, sp_err *err) {
     for (uint32_t k = 0; k < n->out_specs[o].n; k++) {
       bool result = sp_graph_is_result(p->g, n, (int)o, (int)k);
       if (!result && !sp_port_small(sp_node_out_port(n, o))) continue;
-      if (sp_node_out_port(n, o)->flags & SP_PORT_TOTAL && !p->sharded) continue;
       if (!sp_grow(&p->metrics, &w->cap_metrics, p->n_metrics + 1, sizeof *p->metrics))
         return sp_nomem(err, 64, "metrics");
       int buf = w->act[n->index][sp_node_flat(n, (int)o, (int)k)];

@@ -35,6 +35,31 @@ void sp_collect_suspect(const sp_loop *l, sp_err *err) {
   sp_sb_free(&sb);
 }
 
+sp_metric sp_metric_of(const sp_metric_slot *s, const void *data) {
+  const sp_port *port = sp_node_out_port(s->node, (unsigned)s->port);
+  return (sp_metric){.name = s->name,
+                     .node = s->node->name,
+                     .port = port->name,
+                     .flags = port->flags,
+                     .spec = s->node->out_specs[s->port].spec[s->index],
+                     .data = data,
+                     .result = s->result};
+}
+
+void sp_result_weigh(sp_result *res, sp_metric *metrics) {
+  size_t n = 0;
+  for (size_t i = 0; i < res->n_metrics; i++) {
+    metrics[i].weight = res->n;
+    for (size_t k = 0; k < res->n_metrics; k++)
+      if (metrics[k].flags & SP_PORT_TOTAL && metrics[k].node == metrics[i].node)
+        metrics[i].weight = *(const double *)metrics[k].data;
+  }
+  for (size_t i = 0; i < res->n_metrics; i++)
+    if (!(metrics[i].flags & SP_PORT_TOTAL)) metrics[n++] = metrics[i];
+  res->metrics = metrics;
+  res->n_metrics = n;
+}
+
 static bool updates(const sp_loop *l, uint64_t step) {
   return step % (uint64_t)l->m->g->train.accumulate == (uint64_t)l->m->g->train.accumulate - 1;
 }
@@ -51,8 +76,7 @@ static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_
     const void *data = m->buf[s->seen][step % (uint64_t)p->bufs[s->seen].slots];
     if (s->node->optimizer ? !updates(l, step) : !known->n) continue; /* it did not run */
     if (!(port->flags & SP_PORT_STATUS)) {
-      m->shown[k] =
-          (sp_metric){s->name, s->node->name, port->name, s->node->out_specs[s->port].spec[s->index], data, s->result};
+      m->shown[k] = sp_metric_of(s, data);
       if (s->result) m->shown[k].spec.shape[0] = l->result.n;
       k++;
     } else if ((!told->bad || told->alike) && check_status(s, data, sp_machine_step(m, step), err)) {
@@ -63,6 +87,7 @@ static int collect_metrics(sp_loop *l, uint64_t step, const sp_known *known, sp_
   if (told->bad && !sp_machine_shares(m)) return sp_failure_keep(&m->failure, step, (int)p->n_tasks, err);
   l->result.metrics = m->shown;
   l->result.n_metrics = k;
+  if (!m->shards) sp_result_weigh(&l->result, m->shown);
   return SP_OK;
 }
 

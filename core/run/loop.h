@@ -61,6 +61,7 @@ int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *e
 int sp_submit_again(sp_loop *l, const sp_task *task, uint64_t step, void *stream, sp_err *err);
 
 /* collect.c: a step is over */
+sp_metric sp_metric_of(const sp_metric_slot *slot, const void *data);
 int sp_collect(sp_loop *l, uint64_t step, sp_err *err);
 void sp_collect_suspect(const sp_loop *l, sp_err *err); /* names who may have made a device fail */
 

@@ -3,7 +3,7 @@
 #ifndef SP_CORE_RESULT_H
 #define SP_CORE_RESULT_H
 
-#include <spcore/abi.h>
+#include <spcore/plugin.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +15,8 @@ typedef struct sp_metric {
   sp_spec spec;     /* row-major */
   const void *data; /* host memory, valid until the next call */
   bool result;      /* one of sp_graph_result: `spec` is of the step's own samples, in any order of memory */
+  uint32_t flags;   /* of its port */
+  double weight; /* what a mean is over: the TOTAL of its stage, or samples; 0: nothing counted, and it is no number */
 } sp_metric;
 
 typedef struct sp_hash {
@@ -46,5 +48,13 @@ typedef struct sp_result {
                                 the same each step */
   size_t n_absent;
 } sp_result;
+
+/* What is a mean gets its weight, and TOTALs, which are weights, go. `metrics` are those of the result. */
+void sp_result_weigh(sp_result *res, sp_metric *metrics);
+/* A mean over nothing: there is no such number. */
+static inline bool sp_metric_is_none(const sp_metric *m) {
+  bool mean = (m->spec.dtype == SP_F32 || m->spec.dtype == SP_F64) && !(m->flags & SP_PORT_SUM);
+  return mean && !m->result && m->weight == 0;
+}
 
 #endif

@@ -188,7 +188,8 @@ static void show(sp_shards *s, sp_result *res) {
     if (!p->seen || port_of(slot)->flags & SP_PORT_TOTAL) continue;
     const sp_spec *spec = &slot->node->out_specs[slot->port].spec[slot->index];
     put_out(p, spec->dtype);
-    s->shown[k++] = (sp_metric){slot->name, slot->node->name, port_of(slot)->name, *spec, p->out, false};
+    s->shown[k] = sp_metric_of(slot, p->out);
+    s->shown[k++].weight = p->weight;
   }
   res->metrics = s->shown;
   res->n_metrics = k;
@@ -234,13 +235,7 @@ static void unpack(const sp_shards *s, const sp_machine *m, const char *from, sp
   from = (const char *)(hash + m->n_hashes);
   for (size_t i = 0; i < s->n; i++) {
     const sp_metric_slot *slot = s->parts[i].slot;
-    if (*(const uint64_t *)from)
-      s->one[k++] = (sp_metric){slot->name,
-                                slot->node->name,
-                                port_of(slot)->name,
-                                slot->node->out_specs[slot->port].spec[slot->index],
-                                from + 8,
-                                false};
+    if (*(const uint64_t *)from) s->one[k++] = sp_metric_of(slot, from + 8);
     from += 8 + data_bytes(&s->parts[i]);
   }
   res->n = head->n;
@@ -386,5 +381,6 @@ bool sp_shards_of_rank(sp_shards *s, const sp_machine *m, int rank, sp_result *r
   if (rank >= s->n_ranks) return false;
   res->step = ((const packed *)s->all)->step * (uint64_t)s->n_ranks + (uint64_t)rank;
   unpack(s, m, place_of(s, m, rank, 0), res);
+  sp_result_weigh(res, s->one);
   return true;
 }

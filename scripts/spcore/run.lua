@@ -414,7 +414,8 @@ end
 -- Writes the step to metrics.jsonl and shows it. Call it for every step.
 function run:step(step, m)
   check_step(self, step, m)
-  watch_loss(self, step, m.loss)
+  local nothing = m.valid == 0 and m.loss ~= m.loss -- no label counts in this step: there is no loss, and nothing is wrong
+  if not nothing then watch_loss(self, step, m.loss) end
   local counts = m.counts
   if has_hits(m) then fade_hits_in(self, m)
   elseif type(counts) == "table" then add_counts(self, counts) end
@@ -441,7 +442,8 @@ function run:step(step, m)
   end
   write_line(self, line)
   if self.board then self.board:step(step, m) end
-  self.seen, self.unsaved, self.images, self.loss = self.seen + 1, true, self.images + (m.n or 0), m.loss
+  self.seen, self.unsaved, self.images = self.seen + 1, true, self.images + (m.n or 0)
+  if not nothing then self.loss = m.loss end
   self.last = step
   if type(eval) == "table" then
     note_eval(self, step, eval)
@@ -450,7 +452,7 @@ function run:step(step, m)
   self.bar:step(function()
     local parts = {}
     if self.epochs and m.epoch then parts[1] = ("epoch %d/%d"):format(m.epoch + 1, self.epochs) end
-    if m.loss then parts[#parts + 1] = m.loss == m.loss and ("loss %.4f"):format(m.loss) or "loss nan" end
+    if m.loss then parts[#parts + 1] = nothing and "loss -" or m.loss == m.loss and ("loss %.4f"):format(m.loss) or "loss nan" end
     if self.counts then parts[#parts + 1] = figure("IoU", (mean_iou(self.counts))) end
     if self.counted then parts[#parts + 1] = figure("accuracy", self.right / self.counted) end
     if self.accuracy then parts[#parts + 1] = figure("val accuracy", self.accuracy) end

@@ -177,7 +177,8 @@ local left_out = { step = true, epoch = true, n = true, updated = true, time = t
 local function figures(m)
   local values = {}
   for k, v in pairs(m) do
-    if type(v) == "number" and not left_out[k] then values[k] = v end
+    local none = m.valid == 0 and v ~= v -- a loss of no labels: its curve has a gap
+    if type(v) == "number" and not left_out[k] and not none then values[k] = v end
   end
   if values.top1 and values.topk and values.counted then
     values.accuracy = accuracy(m)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn
-"""Updates of several batches against PyTorch: sums over all that counts, with ignored labels, class weights, label smoothing,
-clipping and a short last batch."""
+"""Means over what counts, against PyTorch. Updates of several batches: with ignored labels, class weights, label smoothing,
+clipping and a short last batch. Losses of evaluations: the same whatever the batch; where nothing counts there is none."""
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +25,16 @@ local loss = g.%(loss)s { net, data.mask, ignore_index = 255 %(more)s }
 g:train { loss, optimizer = g.sgd { lr = 0.5 %(optimizer)s }, accumulate = %(k)d }
 for step, m in g:steps(%(steps)d) do end
 g:save(%(out)r)
+"""
+EVALUATION = """
+local sp = require "spcore"
+local g <close> = sp.graph { threads = 1 }
+local data = g.reader { path = %(data)r, batch = %(batch)d, size = 4, shuffle = false, val_fraction = 0, dtype = "float32", classes = 3 }
+local net = g.layers { data.image, name = "net", weights = %(weights)r, layers = {
+  { "conv", out = 4, kernel = 3, pad = 1 }, { "relu" }, { "conv", out = 3, kernel = 1 } } }
+g.cross_entropy { net, data.mask, ignore_index = 255, class_weights = { 1, 3, 0.5 } }
+local m = g:evaluate { data = data }
+io.write(sp.json.encode { m.loss }, m.loss ~= m.loss and " none" or "")
 """
 CASES = [  # batch, accumulate, samples, loss, its parameters, those of the optimizer
     (4, 2, 8, "cross_entropy", {}, {}),
@@ -62,6 +73,32 @@ def theirs(w, x, y, more, optimizer):
     return {k: (v - 0.5 * v.grad).detach().numpy() for k, v in w.items()}
 
 
+def evaluated(folder, name, weights, batch):
+    script = folder + "/evaluation.lua"
+    with open(script, "w") as f:
+        f.write(EVALUATION % dict(data=folder + "/" + name, batch=batch, weights=weights))
+    out = subprocess.run([os.environ["top_builddir"] + "/spcore", "run", script], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(out.split(" ")[0])[0], out.endswith(" none")
+
+
+def evaluations(r, folder, weights, start):
+    """Ten masks, of which four have one label and two have none."""
+    x, y = images(10)
+    y[4], y[7] = 255, 255
+    os.mkdir(folder + "/ten")
+    np.save(folder + "/ten/images.npy", x)
+    np.save(folder + "/ten/masks.npy", y)
+    w = {k: torch.tensor(v) for k, v in start.items()}
+    h = F.relu(F.conv2d(torch.tensor(x), w["0.weight"], w["0.bias"], padding=1))
+    want = F.cross_entropy(F.conv2d(h, w["2.weight"], w["2.bias"]), torch.tensor(y.astype(np.int64)),
+                           weight=torch.tensor([1, 3, 0.5]), ignore_index=255).item()
+    for batch in 1, 3, 10:
+        r.near("the loss of an evaluation, batches of %d" % batch, np.array(evaluated(folder, "ten", weights, batch)[0]),
+               np.array(want), 1e-6)
+    np.save(folder + "/ten/masks.npy", np.full_like(y, 255))
+    r.true("an evaluation without labels has no loss", evaluated(folder, "ten", weights, 3) == (None, True))
+
+
 def main():
     r = Report()
     rng = np.random.default_rng(9)
@@ -88,6 +125,7 @@ def main():
             want = theirs(start, x, y, more, optimizer) if loss == "cross_entropy" else ours(i, n, 1, loss, more, optimizer)
             for name in want:
                 r.near("%s, %d batches of %d, %s %s: %s" % (loss, k, batch, more, optimizer, name), got[name], want[name], 1e-6)
+        evaluations(r, folder, start_path, start)
     r.exit()
 
 
