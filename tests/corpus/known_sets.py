@@ -203,6 +203,16 @@ def set_once_more(c):
 
 
 @case
+def celeba(c):
+    "one folder of images beside several tables: the one that is meant is asked for"
+    images(c, *(f"d/img_align_celeba/img_align_celeba/{k:06}.jpg" for k in range(6)))
+    c.write("d/list_attr_celeba.csv", "image_id,Smiling,Male\n" + "".join(f"{k:06}.jpg,{k % 2},{k // 3}\n" for k in range(6)))
+    c.write("d/list_eval_partition.csv", "image_id,partition\n" + "".join(f"{k:06}.jpg,{k % 3}\n" for k in range(6)))
+    c.cures("data d", "d holds 2 .csv files, list_attr_celeba.csv, list_eval_partition.csv", ("such as d/list_attr_celeba.csv", "spcore data d/list_attr_celeba.csv"))
+    assert c.json("data d/list_attr_celeba.csv")["class_names"] == ["Smiling", "Male"]
+
+
+@case
 def images_in_several_folders(c):
     "HAM10000: a table of images that lie in two folders; one that is in neither"
     images(c, *(f"d/images_part_{1 + k // 3}/{k}.jpg" for k in range(6)))

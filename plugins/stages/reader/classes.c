@@ -380,6 +380,8 @@ static int classes_list(rd_listing *l) {
   int rc = l->p->folders == RD_FOLDERS_CLASSES ? SP_OK : rd_check_classes(l->ctx, l->p, dir);
   if (!rc) rc = rd_find_parts(l, "a folder for each class, for target = \"class\" (train_cls.lua)");
   if (!rc) rc = find_classes(l, &classes);
+  if (!rc && classes.n == 1 && l->p->folders == RD_FOLDERS_AUTO)
+    rc = rd_check_one_csv(l->ctx, base); /* one of several tables says what the images are */
   for (int k = 0; !rc && k < l->t->n_parts; k++) rc = list_part(l, k, &classes);
   if (!rc && strlen(l->parts[0].rel) > strlen(l->within)) rd_look_beside(l, 2, (const char *const[]){NULL});
   if (!rc) rc = name_classes(l, &classes);
