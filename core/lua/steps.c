@@ -194,6 +194,14 @@ static int steps_begin(lua_State *L) {
   return 0;
 }
 
+/* g:pause(every): see sp_engine_pause */
+static int steps_pause(lua_State *L) {
+  sp_err err;
+  if (sp_engine_pause(sp_lua_check_graph(L, 1)->e, (uint64_t)luaL_checkinteger(L, 2), &err))
+    return sp_lua_raise(L, &err);
+  return 0;
+}
+
 static int stop(lua_State *L, sp_lua_graph *lg, int self) {
   sp_err err;
   if (!lg->looping) return 0;
@@ -480,7 +488,9 @@ static int steps_evaluate(lua_State *L) {
 }
 
 const luaL_Reg sp_lua_step_functions[] = {
-    {"begin", steps_begin},         {"next", steps_next},         {"stop", steps_stop}, {"step", steps_step},
-    {"hold", steps_hold},           {"boundary", steps_boundary}, {"seek", steps_seek}, {"evaluate", steps_evaluate},
-    {"checksums", steps_checksums}, {"cut", steps_cut},           {"ask", steps_ask},   {NULL, NULL},
+    {"begin", steps_begin}, {"next", steps_next},         {"stop", steps_stop},
+    {"step", steps_step},   {"hold", steps_hold},         {"boundary", steps_boundary},
+    {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums},
+    {"cut", steps_cut},     {"ask", steps_ask},           {"pause", steps_pause},
+    {NULL, NULL},
 };

@@ -60,6 +60,7 @@ void sp_engine_free(sp_engine *e) {
   if (e->g && e->g->opts.trace) sp_trace_counted(e->g->opts.trace); /* it reads the device */
   drop_units(e, 0);
   free(e->units);
+  free(e->pauses);
   sp_pool_free(e->pool);
   sp_graph_free(e->g);
   free(e);
@@ -306,6 +307,14 @@ static int halt(sp_engine *e, sp_err *err) {
   return err->status;
 }
 
+int sp_engine_pause(sp_engine *e, uint64_t every, sp_err *err) {
+  if (e->n && e->units[0].loop.running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
+  if (every > UINT64_MAX / 8192) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", every);
+  if (!sp_grow(&e->pauses, &e->cap_pauses, e->n_pauses + 1, sizeof *e->pauses)) return sp_nomem(err, 64, "a pause");
+  e->pauses[e->n_pauses++] = every;
+  return SP_OK;
+}
+
 int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   if (e->failed) return sp_fail(err, SP_E_STATE, "the graph has failed before: %s", e->failure.msg);
   int st = sp_engine_build(e, err);
@@ -319,6 +328,8 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
   if (n > UINT64_MAX / 4096) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
   bool cut;
   if (sp_engine_fill(e, e->g->train.source, true, &cut, err)) return halt(e, err);
+  e->units[0].loop.pauses = e->pauses;
+  e->units[0].loop.n_pauses = e->n_pauses;
   if ((st = sp_store_keep_statistics(&e->g->store, err)) ||
       (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
@@ -374,7 +385,7 @@ int sp_engine_next(sp_engine *e, const sp_result **res, sp_err *err) {
   if (!e->n || !e->units[0].loop.running) return SP_OK;
   const sp_loop *l = &e->units[0].loop;
   bool cut; /* weights may have been loaded since */
-  if (l->delivered < l->end && sp_engine_fill(e, e->g->train.source, false, &cut, err)) return halt(e, err);
+  if (l->delivered < l->last && sp_engine_fill(e, e->g->train.source, false, &cut, err)) return halt(e, err);
   if (sp_loop_next(&e->units[0].loop, res, err) || compare_replicas(e, *res, err)) return halt(e, err);
   return SP_OK;
 }

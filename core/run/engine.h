@@ -40,6 +40,9 @@ int sp_engine_program(sp_engine *engine, const sp_program **prog, const sp_ops *
 /* In words: lanes, the operations of a tick as they are executed, slots per edge; then the same of each evaluation. */
 int sp_engine_describe(sp_engine *engine, sp_sb *out, sp_err *err);
 
+/* From now on loops pause where `every` steps, or a multiple of them, are over: between the result of the last of them
+ * and the next call of sp_engine_next the weights are those after as many steps, whatever runs ahead otherwise. */
+int sp_engine_pause(sp_engine *engine, uint64_t every, sp_err *err);
 /* Begins a loop over the next n steps (n 0: without end). */
 int sp_engine_begin(sp_engine *engine, uint64_t n, sp_err *err);
 /* The next step's result, in step order, each once; *res NULL when all are done. It blocks. Where a stage fails at some
@@ -61,7 +64,7 @@ bool sp_engine_is_shared(const sp_engine *engine); /* it is trained by several r
 int sp_engine_drain(sp_engine *engine, sp_err *err);
 uint64_t sp_engine_step(const sp_engine *engine); /* the next step that the loop begins with */
 /* The steps before this one, and no others, are in the weights once the loop is drained: R + 1 behind the one whose
- * result was seen last, or where the loop ends. */
+ * result was seen last, or where the loop ends or pauses. */
 uint64_t sp_engine_boundary(const sp_engine *engine);
 int sp_engine_seek(sp_engine *engine, uint64_t step, sp_err *err); /* outside a loop: continue a run at `step` */
 

@@ -31,14 +31,30 @@ static int check_batches(const sp_machine *m, uint64_t first, uint64_t n, sp_err
   return SP_OK;
 }
 
+/* Where steps end that may begin: who looks at the weights at a pause finds the updates of the steps before it, and no
+ * others. */
+static uint64_t next_pause(const sp_loop *l) {
+  uint64_t end = l->last, micro = (uint64_t)l->m->p->micro, step = l->first / micro;
+  for (size_t i = 0; i < l->n_pauses; i++) {
+    uint64_t at = (step / l->pauses[i] + 1) * l->pauses[i] * micro;
+    if (at < end) end = at;
+  }
+  return end;
+}
+
+/* The next step that begins is `first`. */
+static void set_out(sp_loop *l, uint64_t first) {
+  l->first = l->next = l->tick = l->delivered = l->early = first;
+  l->end = next_pause(l);
+  l->pos = 0;
+}
+
 int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   const sp_node *opt = l->m->g->train.optimizer;
   if (l->running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
   if (sp_machine_refresh(l->m, err) || check_batches(l->m, first, n, err)) return err->status;
-  l->first = l->next = l->tick = l->delivered = first;
-  l->end = n ? first + n : UINT64_MAX;
-  l->pos = 0;
-  l->early = first;
+  l->last = n ? first + n : UINT64_MAX;
+  set_out(l, first);
   if (sp_timeline_begin(l, n, err)) return err->status;
   l->running = true;
   l->lr_step = 0;
@@ -52,7 +68,10 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
 
 void sp_loop_cut(sp_loop *l, uint64_t end) {
   if (end < l->end) l->end = end;
+  l->last = l->end; /* what lies behind a pause has not begun */
 }
+
+bool sp_loop_pauses(const sp_loop *l) { return l->running && l->delivered == l->end && l->end < l->last; }
 
 /* Where a stage has failed, no step from there on is collected any more. */
 static uint64_t end_of(const sp_loop *l) {
@@ -100,6 +119,14 @@ static int give_up(sp_loop *l, sp_err *err) {
   sp_failure_get(&l->m->failure, err);
   sp_collect_suspect(l, err);
   return err->status;
+}
+
+/* Lanes are as before the first step, and their streams as they were left. */
+static int resume(sp_loop *l, sp_err *err) {
+  int st = sp_loop_settle(l, err);
+  if (st) return give_up(l, err);
+  set_out(l, l->end);
+  return SP_OK;
 }
 
 /* A failure of a step behind the end is nobody's: in serialized order it would not have come to it. */
@@ -177,6 +204,7 @@ static int play_tick(sp_loop *l, bool *over, sp_err *err) {
 static int next(sp_loop *l, const sp_result **res, sp_err *err) {
   bool over;
   for (;;) {
+    if (sp_loop_pauses(l) && sp_failure_step(&l->m->failure) == SP_NO_STEP && resume(l, err)) return err->status;
     if (l->delivered >= end_of(l)) {
       if (end_of(l) < l->end && l->pos && play_tick(l, &over, err)) return give_up(l, err);
       return finish(l, err);

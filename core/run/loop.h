@@ -10,7 +10,10 @@
 typedef struct sp_loop {
   sp_machine *m;
   bool running;
-  uint64_t first, end; /* steps of this loop; end UINT64_MAX: none */
+  uint64_t first, end;    /* steps that may begin; end UINT64_MAX: there is no last */
+  uint64_t last;          /* of all of the loop, which goes on behind a pause at `end` */
+  const uint64_t *pauses; /* [n_pauses] it pauses where so many steps (of `micro` passes), or a multiple, are over */
+  size_t n_pauses;
   uint64_t tick;
   size_t pos;         /* next operation of the tick */
   uint64_t next;      /* step that a loop begins with */
@@ -39,6 +42,8 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err);
 int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err);
 /* No step from `end` on begins any more. What stages ahead have done of them stays; their failures are dropped. */
 void sp_loop_cut(sp_loop *l, uint64_t end);
+/* Whether the steps up to the next pause are over, and more are to come. The next result goes on behind it. */
+bool sp_loop_pauses(const sp_loop *l);
 /* Waits until nothing is in flight; streams that a failure stopped begin anew, and the failure is kept for its step. */
 int sp_loop_settle(sp_loop *l, sp_err *err);
 /* All of the steps before `bound` has run, also on lanes behind, and nothing is in flight; a failure is kept as by

@@ -23,9 +23,11 @@ struct sp_engine {
   bool (*stopped)(void);  /* see sp_engine_stopped */
   uint32_t (*asks)(void *arg);
   void *asks_arg;
-  uint64_t start; /* the step to begin with, while there is no unit */
-  bool sought;    /* the next loop begins where no loop has ended */
-  bool failed;    /* nothing can run any more, and why */
+  uint64_t start;   /* the step to begin with, while there is no unit */
+  uint64_t *pauses; /* [n_pauses] see sp_engine_pause */
+  size_t n_pauses, cap_pauses;
+  bool sought; /* the next loop begins where no loop has ended */
+  bool failed; /* nothing can run any more, and why */
   sp_err failure;
 };
 

@@ -478,6 +478,9 @@ function graph:answers(producer) end
 function graph:request_stats(options) end
 ---@return integer
 function graph:step() end
+---how many steps are in the weights that g:evaluate{ data = }, s:weight() and g:save() see now
+---@return integer
+function graph:steps_in_weights() end
 ---@param step integer
 function graph:seek(step) end
 ---@return integer

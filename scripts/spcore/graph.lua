@@ -313,6 +313,14 @@ local function compare_ranks(self)
   self._compared = true
 end
 
+-- Whether an evaluation is due behind so many steps, for which the loop pauses.
+function graph:_pauses(steps)
+  for _, e in ipairs(self._evals) do
+    if steps % e.every == 0 then return true end
+  end
+  return false
+end
+
 local function evaluated(raw, data)
   progress.validating(0)
   return raw:evaluate(data, progress.validating)
@@ -393,8 +401,13 @@ function graph:steps(n)
   end, nil, nil, self._stopper
 end
 
+-- How many steps are in the weights that g:evaluate{ data = }, s:weight() and g:save() see now: in a loop's body up to run_ahead more
+-- than have been given out.
+function graph:steps_in_weights() return self._raw:boundary() end
+
 -- g:evaluate{ data = source } -> means and sums over all of it | nil, "interrupted". With every = k it is run by
--- g:steps after each k steps, as m.eval; of several sources as m.evals.NAME, and m.eval is that of the first.
+-- g:steps after each k steps, of the weights after as many, as m.eval; of several sources as m.evals.NAME, and m.eval is that of the
+-- first.
 function graph:evaluate(t)
   words.check_keys("g:evaluate{}", t, { data = true, every = true })
   if core.kind(t.data) ~= "node" or not t.data.source then
@@ -413,6 +426,7 @@ function graph:evaluate(t)
       core.fail(("g:evaluate{}: '%s' is evaluated each %d steps already"):format(e.data.name, e.every))
     end
   end
+  self._raw:pause(every)
   self._evals[#self._evals + 1] = { data = t.data, every = every }
 end
 

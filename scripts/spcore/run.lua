@@ -72,7 +72,8 @@ local function recall(self)
     last = line
     local m = line:find('"eval":', 1, true) and json.decode(line)
     if m and type(m.eval) == "table" then
-      local begun = m.step + 1 + self.graph._opt.run_ahead
+      local begun = m.step + 1
+      if not self.graph:_pauses(begun) then begun = begun + self.graph._opt.run_ahead end -- the script's own validation
       consider(self, m.step, m.eval, math.min(begun, self.total or begun))
       loses_patience(self, m.step, m.eval)
       self.iou, self.accuracy, self.other = m.eval.iou, m.eval.accuracy, { measure.other(m.eval) }

@@ -17,7 +17,7 @@ local data, val = source(36), source(8)
 local loss = g.toy_loss { g.toy_mul { data.x, name = "model" }.y }
 local sgd = g.sgd { lr = 0.05, momentum = 0.5, ema = 0.875 }
 g:train { loss, optimizer = sgd, accumulate = opt.accumulate }
-g:evaluate { data = val, every = 6 }
+g:evaluate { data = val, every = 8 }
 local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
 for step, m in g:steps(run:rest()) do
   run:step(step, m)
@@ -122,23 +122,23 @@ t.eq(os.execute(("cd '%s' && '%s' run toy.lua --device cpu --out pipe 2>pipe.err
   t.program)), true)
 t.ok(sys.there(dir.path .. "/pipe/summary.json"), "a pipe that is closed ends no training")
 
--- ---- --patience: two validations of six steps that are no better by 0.5 are too many ----
+-- ---- --patience: two validations, each behind eight steps, that are no better by 0.5 are too many ----
 local early = "--checkpoint-every 8 --patience 2 --min-delta 0.5 "
 local code, out, err = run("--out early " .. early)
 t.eq(code .. err, "0", out)
-t.match(out, "\nstopped early at step 18: no better loss for 2 validations, best [%d.]+ at step 18\n")
-t.eq(select(2, t.read(dir.path .. "/early/metrics.jsonl"):gsub("\n", "")), 20) -- with those that had begun
-t.eq(checkpoints "early", "16 20")
+t.match(out, "\nstopped early at step 24: no better loss for 2 validations, best [%d.]+ at step 24\n")
+t.eq(select(2, t.read(dir.path .. "/early/metrics.jsonl"):gsub("\n", "")), 24) -- no other had begun
+t.eq(checkpoints "early", "16 24")
 local summary = t.read(dir.path .. "/early/summary.json")
-t.match(summary, '"steps": 20')
-t.match(summary, '"stopped_early": {\n *"step": 17,\n *"validations": 2\n')
-for i, step in ipairs { 9, 16, 17, 18, 19 } do
+t.match(summary, '"steps": 24')
+t.match(summary, '"stopped_early": {\n *"step": 23,\n *"validations": 2\n')
+for i, step in ipairs { 9, 16, 17, 22, 23 } do
   local name, strategy = "early" .. i, i % 2 == 0 and "pipelined" or "serialized"
   t.eq(run(("--out %s %s --quiet --strategy %s --at %d --command 'sleep 0.1; kill -KILL $PPID'"):format(name, early, strategy,
     step)), 137)
   t.eq(run(("--resume %s --at -1 --override --quiet --checkpoint-every 8"):format(name)), 0)
   same("early", name)
-  t.match(checkpoints(name), "16 20$")
+  t.match(checkpoints(name), "16 24$")
   t.match(t.read(dir.path .. "/" .. name .. "/summary.json"), '"stopped_early"')
 end
 t.eq(run "--resume early --override --patience 0 --quiet", 0) -- whoever changes their mind
@@ -149,9 +149,9 @@ local function killed(name)
   return dir.path .. "/" .. path
 end
 killed "late_early"
-t.match(select(2, run "--resume late_early --at -1 --override --patience 2 --min-delta 0.5"), -- from step 24
-  "\nstopped early at step 24: no better loss for 3 validations")
-t.match(t.read(dir.path .. "/late_early/summary.json"), '"steps": 26')
+t.match(select(2, run "--resume late_early --at -1 --override --patience 1 --min-delta 0.5"), -- from step 24
+  "\nstopped early at step 24: no better loss for 2 validations")
+t.match(t.read(dir.path .. "/late_early/summary.json"), '"steps": 24')
 t.eq(run "--out never --quiet --patience 7", 0)
 same("whole", "never")
 t.ok(not t.read(dir.path .. "/never/summary.json"):find "early")

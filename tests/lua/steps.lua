@@ -140,6 +140,29 @@ do -- steps that a loop leaves over are said, and take part in an update of the 
     .. "g:steps resumes with them\n$")
 end
 
+do -- an evaluation each k steps sees the weights after as many, whatever runs ahead; others say what they see
+  for _, s in ipairs { { run_ahead = 0 }, { run_ahead = 2 }, { run_ahead = 5 } } do
+    local g <close>, mul = make(s)
+    for every, name in pairs { [3] = "three", [5] = "five" } do
+      g:evaluate { data = g.toy_source { batch = 8, samples = 10, name = name }, every = every }
+    end
+    local seen = {}
+    for step, m in g:steps(11) do
+      local due = (step + 1) % 3 == 0 or (step + 1) % 5 == 0
+      t.eq(m.eval ~= nil or m.evals ~= nil, due)
+      if due then t.eq(g:steps_in_weights(), step + 1) end
+      local n = g:steps_in_weights()
+      t.ok(n > step and n <= step + 1 + s.run_ahead and n <= 11)
+      seen[n] = mul:weight "w"[1]
+    end
+    for n, w in pairs(seen) do
+      local h <close>, other = make { run_ahead = s.run_ahead }
+      for _ in h:steps(n) do end
+      t.eq(w, other:weight "w"[1], "the weights after " .. n .. " steps")
+    end
+  end
+end
+
 do -- evaluation: weighted mean over all samples, training unharmed
   local function run(every)
     local g <close>, mul = make { seed = 5 }
