@@ -61,6 +61,20 @@ void sp_line_error(const char *text, size_t n) {
   pthread_mutex_unlock(&lock);
 }
 
+/* Without the lock, which the thread that was interrupted may have. */
+void sp_line_signal(const char *text, size_t n) {
+  char all[2048];
+  size_t at = 0, k = strnlen(drawn, sizeof drawn - 1);
+  bool around = k && isatty(STDERR_FILENO) && n + k + sizeof ERASE < sizeof all;
+  if (around) {
+    memcpy(all, ERASE, at = sizeof ERASE - 1);
+    memcpy(all + at, text, n);
+    memcpy(all + at + n, drawn, k);
+    at += n + k;
+  }
+  write_all(around ? all : text, around ? at : n);
+}
+
 void sp_line_abandon(void) {
   if (drawn[0] && write(STDOUT_FILENO, ERASE, sizeof ERASE - 1) > 0) drawn[0] = 0;
 }

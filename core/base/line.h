@@ -11,6 +11,8 @@ void sp_line_erase(void);
 /* Whole lines, each ended by a newline: to stdout; with write(2) to stderr, in one call. */
 void sp_line_print(const char *text, size_t n);
 void sp_line_error(const char *text, size_t n);
+/* The same for a signal handler. */
+void sp_line_signal(const char *text, size_t n);
 /* Takes the line away for good; a signal handler may call it. */
 void sp_line_abandon(void);
 

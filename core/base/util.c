@@ -44,8 +44,10 @@ static atomic_int log_limit = SP_LOG_INFO;
 
 int sp_log_level(int level) { return atomic_exchange(&log_limit, level); }
 
+bool sp_log_says(int level) { return level <= atomic_load(&log_limit); }
+
 void sp_log(int level, const char *fmt, ...) {
-  if (level > atomic_load(&log_limit)) return;
+  if (!sp_log_says(level)) return;
   char line[2048] = "spcore: ";
   size_t at = strlen(line);
   va_list ap;

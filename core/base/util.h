@@ -26,6 +26,7 @@ static inline uint64_t sp_step_said(uint64_t step) { return step + 1; }
 
 /* Log lines go to stderr as "spcore: words"; level above the limit is dropped. Thread-safe. */
 int sp_log_level(int level); /* what is above is not said; returns the limit that was there */
+bool sp_log_says(int level); /* from a signal handler, too */
 void sp_log(int level, const char *fmt, ...) SP_PRINTF(2, 3);
 
 #define SP_ARRAY(a) (sizeof(a) / sizeof((a)[0]))

@@ -123,6 +123,7 @@ static int run_ranks(const sp_cmd_script *s, int argc, char **argv) {
   if (s->ranks > 1 && sp_ranks_find(&ro, &err)) return sp_cmd_failed(&err);
   ro.listener = launch.listener;
   ro.arg = launch.led;
+  if (s->ranks > 1 && ro.rank > 0) sp_lua_told_by(getppid());
   return ro.ranks > 1 ? run_rank(&ro, s, argc, argv) : run_alone(s, argc, argv);
 }
 

@@ -256,6 +256,20 @@ static int core_interrupted(lua_State *L) {
   return 1;
 }
 
+/* warned() -> the number of a SIGUSR1 or SIGUSR2 that wants a checkpoint, once, or nil */
+static int core_warned(lua_State *L) {
+  int sig = sp_lua_warned();
+  if (sig) lua_pushinteger(L, sig);
+  else lua_pushnil(L);
+  return 1;
+}
+
+/* warnings_save(yes): SIGUSR1 and SIGUSR2 do not end the script, which asks warned() */
+static int core_warnings_save(lua_State *L) {
+  sp_lua_warnings_save(lua_toboolean(L, 1));
+  return 0;
+}
+
 /* broadcast(text) -> that of rank 0, on all ranks of the job; others may give nil */
 static int core_broadcast(lua_State *L) {
   sp_ranks *ranks = sp_lua_of(L)->env->ranks;
@@ -343,6 +357,8 @@ static const luaL_Reg core_functions[] = {
     {"log", core_log},
     {"log_level", core_log_level},
     {"interrupted", core_interrupted},
+    {"warned", core_warned},
+    {"warnings_save", core_warnings_save},
     {"broadcast", core_broadcast},
     {"gather", core_gather},
     {"same", core_same},

@@ -41,11 +41,13 @@ static void end_trace(lua_State *L, sp_lua_graph *lg) {
   lg->trace = NULL;
 }
 
-static bool stopped(void) { return sp_lua_interrupted() != 0; }
+bool sp_lua_goes_on;
+
+static bool stopped(void) { return !sp_lua_goes_on && sp_lua_interrupted() != 0; }
 
 static uint32_t asks(void *arg) {
   const sp_lua_graph *lg = arg;
-  return (uint32_t)sp_lua_caught() | lg->asks << 8;
+  return sp_lua_caught() | lg->asks << 8;
 }
 
 /* graph{ device =, precision =, trace = file or "", trace_steps =, timing =,

@@ -34,6 +34,8 @@ typedef struct sp_lua_graph {
   char *sums_path;
 } sp_lua_graph;
 
+extern bool sp_lua_goes_on; /* an evaluation is under way that no signal ends */
+
 /* A node userdata; user value 1: its graph's userdata. */
 typedef struct sp_lua_node {
   sp_node *node;

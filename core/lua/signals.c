@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * signals.c - SIGINT, SIGTERM and SIGHUP: a flag that loops ask for, and a hook for a script that never does. The same
- * hook ends the script of a rank when another one has failed. */
+ * signals.c - SIGINT, SIGTERM and SIGHUP, and the warnings SIGUSR1 and SIGUSR2: a flag that loops ask for, a line that
+ * says at once what is done about it, and a hook for a script that never asks. The same hook ends the script of a rank
+ * when another one has failed. */
 #include "lua/signals.h"
 
+#include <errno.h>
 #include <lualib.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/line.h"
 #include "lua/state.h"
 
 /* What a script may take from a signal to its next step, or until it asks: so many instructions, about a second's; or,
@@ -20,7 +23,14 @@
 
 static volatile sig_atomic_t caught, noticed, late, looks;
 static lua_State *volatile running;
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+static volatile sig_atomic_t ends;   /* of SIGINT, SIGTERM, SIGHUP: the second one ends the program */
+static volatile sig_atomic_t warned; /* a warning that wants a checkpoint, which nobody has heard of yet */
+static volatile sig_atomic_t saves;  /* warnings do, and end nothing */
+static volatile sig_atomic_t keeps;  /* there are checkpoints, and whoever saves them ends the steps */
+static volatile pid_t teller;        /* what it sends comes to all ranks, of which the first one answers; 0: nobody */
+
+/* What ranks tell each other has a bit for each. */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 /* The other ranks: a thread that hears of their failure wakes the one that runs the script. */
 #define WAKE SIGURG /* nobody minds it where it comes late */
@@ -71,17 +81,71 @@ static void be_noticed(void) {
   alarm(PATIENCE);
 }
 
-/* The next one, of any kind, ends the program. The handlers stay as they are: a plugin's call may be under way, behind
- * which the host puts back those that were there before it. */
-static void on_signal(int sig) {
-  if (caught) {
+/* What is done about a signal, before anything is. */
+static const char *answer(bool warning) {
+  if (warning && saves && keeps) return "a checkpoint is saved, and the run goes on";
+  if (warning && saves) return "the run has no steps to save now, and goes on";
+  if (caught && warning) return "the run is ending already";
+  if (caught) return "the run is ending already; the next signal but SIGUSR1 and SIGUSR2 ends it at once";
+  if (keeps && warning) return "a checkpoint is saved, and the run ends";
+  if (keeps) return "a checkpoint is saved, and the run ends; a second signal ends it at once";
+  if (warning) return "there are no checkpoints here to save; the script ends at its next step, as at a SIGTERM";
+  return "the script ends at its next step; a second signal ends it at once";
+}
+
+/* On a terminal with --quiet, too: there somebody waits for an answer. */
+static void say(int sig, const char *words) {
+  char line[160] = "spcore: SIG";
+  size_t n = strlen(line);
+  const char *parts[] = {sigabbrev_np(sig), ": ", words, "\n"};
+  if (!sp_log_says(SP_LOG_INFO) && !isatty(STDERR_FILENO)) return;
+  for (size_t i = 0; i < SP_ARRAY(parts); i++)
+    for (const char *c = parts[i]; *c && n < sizeof line; c++) line[n++] = *c;
+  sp_line_signal(line, n);
+}
+
+/* The handlers stay as they are, so that a second signal is counted: a plugin's call may be under way, behind which the
+ * host puts back those that were there before it. */
+static void on_signal(int sig, siginfo_t *info, void *context) {
+  bool warning = sig == SIGUSR1 || sig == SIGUSR2;
+  (void)context;
+  if (!warning && ends++) {
     signal(sig, SIG_DFL);
     raise(sig);
     return;
   }
-  caught = sig;
-  be_noticed();
+  int before = errno;
+  if (!teller || info->si_pid != teller) say(sig, answer(warning));
+  errno = before;
+  if (warning && saves) warned = sig;
+  else if (!caught) {
+    caught = sig;
+    be_noticed();
+  }
 }
+
+/* Where a warning came before it was said what is to be done about it, that is done now. */
+void sp_lua_warnings_save(bool yes) {
+  saves = yes;
+  if (yes && (caught == SIGUSR1 || caught == SIGUSR2)) {
+    warned = caught;
+    caught = 0;
+    alarm(0);
+  } else if (!yes && warned) {
+    caught = warned;
+    warned = 0;
+    be_noticed();
+  }
+}
+
+int sp_lua_warned(void) {
+  int sig = warned;
+  if (sig) warned = 0;
+  return sig;
+}
+
+void sp_lua_keeps(bool yes) { keeps = yes; }
+void sp_lua_told_by(pid_t pid) { teller = pid; }
 
 static void on_wake(int sig) {
   (void)sig;
@@ -112,7 +176,9 @@ void sp_lua_catch_signals(void) {
   sigaction(WAKE, &sa, NULL);
   script_thread = pthread_self();
   atomic_store(&ready, true);
-  sa.sa_handler = on_signal;
+  sa.sa_sigaction = on_signal;
+  sa.sa_flags |= SA_SIGINFO;
+  for (size_t i = 0; i < SP_ARRAY(signals); i++) sigaddset(&sa.sa_mask, signals[i]); /* one after the other */
   for (size_t i = 0; i < SP_ARRAY(signals); i++)
     if (signals[i] != SIGHUP || signal(SIGHUP, SIG_DFL) != SIG_IGN) sigaction(signals[i], &sa, NULL);
     else signal(SIGHUP, SIG_IGN); /* nohup */
@@ -135,10 +201,16 @@ int sp_lua_interrupted(void) {
 }
 
 void sp_lua_share_signals(void) { shared = true; }
-int sp_lua_caught(void) { return caught; }
 
-void sp_lua_agree(int sig) {
-  if (!agreed) agreed = sig;
+uint32_t sp_lua_caught(void) {
+  for (size_t i = 0; i < SP_ARRAY(signals); i++)
+    if (signals[i] == caught) return 1u << i;
+  return 0;
+}
+
+void sp_lua_agree(uint32_t bits) {
+  for (size_t i = 0; i < SP_ARRAY(signals) && !agreed; i++)
+    if (bits >> i & 1) agreed = signals[i];
 }
 
 /* coroutine.create and wrap, Lua's own in the upvalue: a coroutine begins with the hook of whoever makes it, and has to

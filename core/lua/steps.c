@@ -164,16 +164,17 @@ static void share(const sp_lua_graph *lg) {
 }
 
 static void take_asked(sp_lua_graph *lg, const sp_result *r) {
-  sp_lua_agree((int)(r->asked & 255));
-  lg->told = r->asked >> 8;
+  sp_lua_agree(r->asked & 255);
+  lg->told |= r->asked >> 8;
 }
 
-/* g:ask(bits) -> the bits that any rank had asked when the last step was given out. Of a job of several ranks: all see
- * the same. 16 bits */
+/* g:ask(bits) -> the bits that any rank had asked in what was given out since the last call. Of a job of several ranks:
+ * all see the same. 16 bits */
 static int steps_ask(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   lg->asks = (uint32_t)(luaL_checkinteger(L, 2) & 0xffff);
   lua_pushinteger(L, sp_engine_is_shared(lg->e) ? lg->told : lg->asks);
+  lg->told = 0;
   return 1;
 }
 
@@ -317,9 +318,11 @@ static int steps_cut(lua_State *L) {
   return 0;
 }
 
-/* g:hold(whether): from now on a signal ends neither steps nor an evaluation; the script asks for it, and stops them */
+/* g:hold(whether): from now on a signal ends neither steps nor an evaluation; the script asks for it, saves a
+ * checkpoint, and stops them */
 static int steps_hold(lua_State *L) {
-  sp_lua_check_graph(L, 1)->held = lua_toboolean(L, 2);
+  bool held = sp_lua_check_graph(L, 1)->held = lua_toboolean(L, 2);
+  sp_lua_keeps(held);
   return 0;
 }
 
@@ -362,7 +365,8 @@ typedef struct totals {
   size_t n;
   uint64_t samples, batches;
   lua_State *L;
-  int tell; /* where a function lies that is told of each batch; 0: nobody is */
+  bool ends; /* by a signal */
+  int tell;  /* where a function lies that is told of each batch; 0: nobody is */
 } totals;
 
 static void totals_free(totals *a) {
@@ -437,7 +441,7 @@ static int tell(const totals *a, uint64_t of, sp_err *err) {
 static int each(void *arg, const sp_result *r, sp_err *err) {
   totals *a = arg;
   take_asked(a->lg, r);
-  if (sp_lua_interrupted() && !a->lg->held) return sp_fail(err, SP_E_CANCELLED, "interrupted");
+  if (sp_lua_interrupted() && a->ends) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (!a->t && totals_begin(a, r, err)) return err->status;
   if (figure(r, a->n) || (a->n && !figure(r, a->n - 1)))
     return sp_fail(err, SP_E_INTERNAL, "the metrics changed during evaluation");
@@ -458,15 +462,17 @@ static void push_total(lua_State *L, const total *t) {
   lua_setfield(L, -2, t->name);
 }
 
-/* g:evaluate(source, tell) -> metrics | nil, "interrupted". tell:
- * a function of batches that are done and all of them. */
+/* g:evaluate(source, tell, ends) -> metrics | nil, "interrupted". tell: a function of batches that are done and all of
+ * them; ends: a signal ends it within a batch even where the graph is held. */
 static int steps_evaluate(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_node *source = sp_lua_check_node(L, 2, lg);
-  totals a = {.lg = lg, .L = L, .tell = lua_isfunction(L, 3) ? 3 : 0};
+  totals a = {.lg = lg, .L = L, .ends = !lg->held || lua_toboolean(L, 4), .tell = lua_isfunction(L, 3) ? 3 : 0};
   sp_err err;
   enter(L, lg, 1);
+  sp_lua_goes_on = !a.ends;
   int rc = sp_engine_evaluate(lg->e, source, each, &a, &err);
+  sp_lua_goes_on = false;
   sp_lua_was_long(L);
   leave(lg);
   share(lg);

@@ -25,7 +25,7 @@
 #define LINE (1 << 20) /* bytes of a line that are kept together */
 #define PIECE 4096     /* bytes that a pipe which has room takes without a wait (PIPE_BUF) */
 
-static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP};
 
 /* What a rank prints: whole lines go on. */
 typedef struct pipe_end {
@@ -45,7 +45,7 @@ typedef struct launcher {
   struct pollfd *polled;
   int signals; /* a signalfd */
   sigset_t old;
-  int asked;     /* signals that have come from outside: they end in their own time, the second time at once */
+  int asked;     /* signals that end them have come from outside: in their own time, the second time at once */
   bool lost;     /* of what they print something could not be written */
   double failed; /* sp_now() of the first failure; 0: none */
   int sent;      /* the signal that has ended them, or 0 */
@@ -219,6 +219,15 @@ static void kill_all(const launcher *l, int sig) {
     if (l->children[i].pid) kill(l->children[i].pid, sig);
 }
 
+/* By a signal that all of them have agreed on, also one that came to a rank alone:
+ * the others are saving, and end, too. */
+static bool ended_by_agreement(int status) {
+  if (!WIFEXITED(status)) return false;
+  for (size_t i = 0; i < SP_ARRAY(passed_on); i++)
+    if (WEXITSTATUS(status) == 128 + passed_on[i]) return true;
+  return false;
+}
+
 /* Of a rank that was killed by nobody here: who else says so? */
 static void note_end(launcher *l, int rank, int status) {
   int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -229,7 +238,7 @@ static void note_end(launcher *l, int rank, int status) {
     l->code = code;
     l->by_led = l->led[rank];
   }
-  if (!code || l->failed > 0) return;
+  if (!code || l->failed > 0 || ended_by_agreement(status)) return;
   l->failed = sp_now();
   kill_all(l, SIGCONT); /* one that was stopped hears of it, too */
 }
@@ -266,7 +275,7 @@ static void hear_signals(launcher *l) {
   while (read(l->signals, &s, sizeof s) == (ssize_t)sizeof s) {
     if (s.ssi_signo == SIGTSTP) stop(l);
     if (s.ssi_signo == SIGCHLD || s.ssi_signo == SIGTSTP) continue;
-    l->asked++;
+    if (s.ssi_signo != SIGUSR1 && s.ssi_signo != SIGUSR2) l->asked++; /* which may end nothing */
     kill_all(l, (int)s.ssi_signo);
   }
 }

@@ -242,7 +242,7 @@ function sp.shipped(name) end
 ---@return number
 function sp.now() end
 
----The number of the signal that asked the run to stop.
+---The number of the signal that asked the run to stop: SIGINT, SIGTERM, SIGHUP; SIGUSR1 and SIGUSR2 unless --on-usr save.
 ---@return integer?
 function sp.interrupted() end
 

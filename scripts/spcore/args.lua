@@ -373,7 +373,10 @@ function args.parse(spec, how)
   if not options.device.unused then opt.device = check_device(opt.device) end
   if given.resume and opt.resume == "" then usage "--resume: the folder of a run is wanted" end
   if how.checkpoints and opt.resume ~= "" then take_over(opt, options, given) end
-  if how.checkpoints then check_resuming(opt, given) end
+  if how.checkpoints then
+    check_resuming(opt, given)
+    core.warnings_save(opt.on_usr == "save")
+  end
   if how.rest then opt.rest = rest end
   if opt.debug then core.set_debug(true) end
   if opt.quiet then core.log_level("error") end

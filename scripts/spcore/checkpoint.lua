@@ -12,7 +12,7 @@ local sys = require "spcore.sys"
 
 local FORM <const> = 1
 local KEY <const> = "spcore.run" -- of the metadata
-local OVER <const>, DUE <const> = 1, 2 -- what ranks ask each other: to end; to save, since it is time
+local OVER <const>, DUE <const>, SAVE <const> = 1, 2, 4 -- what ranks ask each other: to end; to save, since it is time; by a signal
 
 local checkpoint = {}
 checkpoint.__index = checkpoint
@@ -167,7 +167,7 @@ local function take(self, boundary)
 end
 
 local function due(self, boundary)
-  if self.last_one then return true end
+  if self.last_one or self.wanted then return true end
   if self.each_steps then return boundary // self.each_steps > self.last_step // self.each_steps end
   return self.told & DUE ~= 0
 end
@@ -177,7 +177,9 @@ local function ask(self)
   local now, asks = sys.now(), 0
   if self.until_time and now >= self.until_time then asks = OVER end
   if self.each_seconds and ranks.first and now - self.last_time >= self.each_seconds then asks = asks | DUE end
+  if core.warned() then asks = asks | SAVE end
   self.told = self.raw:ask(asks)
+  if self.told & SAVE ~= 0 then self.wanted = true end
 end
 
 -- Whether somebody wants the run to end before its last step: a signal, or its time is over.
@@ -191,7 +193,7 @@ function checkpoint:step(step)
   local boundary, asked = self.raw:boundary(), self:asked()
   poll(self)
   if not self.pending and (asked or due(self, boundary)) and boundary ~= self.total then
-    take(self, boundary)
+    if take(self, boundary) then self.wanted = false end
     self.last_one = false
   end
   local p = self.pending
@@ -246,6 +248,50 @@ end
 -- Whether saves were tried and none has worked.
 function checkpoint:failed() return self.tried > 0 and self.written == 0 end
 
+-- ---- a validation that a signal cuts ----
+
+-- What steps have given, as JSON keeps it: of its numbers only the whole ones are what they were.
+local function packed(v)
+  if math.type(v) == "float" then return { float = ("%a"):format(v) } end
+  if type(v) ~= "table" then return v end
+  local t = {}
+  for k, item in pairs(v) do t[k] = packed(item) end
+  return #t > 0 and t or { fields = t }
+end
+
+local special <const> = { inf = math.huge, ["-inf"] = -math.huge }
+
+local function unpacked(v)
+  if type(v) ~= "table" then return v end
+  if v.float then return tonumber(v.float) or special[v.float] or 0 / 0 end
+  local t = {}
+  for k, item in pairs(v.fields or v) do t[k] = unpacked(item) end
+  return t
+end
+
+-- Whether the validation behind `step` can begin anew when the run goes on: with the weights as they are, and before any other
+-- that is due behind a step which has begun, since that one has later weights.
+function checkpoint:may_cut(step)
+  local boundary = self.raw:boundary()
+  return boundary % self.accumulate == 0 and not self.graph:_validates(step + 1, boundary - 1)
+end
+
+-- A validation was cut: the run ends, and its checkpoint keeps what the steps gave that are not told yet.
+function checkpoint:keep(kept)
+  local boundary = self.raw:boundary()
+  local path = file_of(self, boundary)
+  self.pending, self.stopped, self.tried = nil, kept[1].step, self.tried + 1
+  local ok, got = snapshot(self, path, boundary, { kept = packed(kept) })
+  if not ok then return not_saved(self, boundary, ": " .. got) end
+  write(self, { snapshot = got, path = path, step = boundary })
+  poll(self, true)
+end
+
+-- The steps that such a checkpoint has kept; none in any other.
+local function kept_of(about)
+  return type(about.kept) == "table" and unpacked(about.kept) or {}
+end
+
 -- Behind the loop: what is under way is waited for; all of a run that is to end early is saved where it was not yet.
 function checkpoint:close(seen)
   self.pending = nil
@@ -278,7 +324,7 @@ local function newest(dir, lines, damage)
       why = path .. ": it does not say what run and step it is of"
     elseif meta and about.form ~= FORM then
       why = path .. ": another version of spcore wrote it"
-    elseif meta and lines < step then
+    elseif meta and lines < step - #kept_of(about) then
       why = damage and ("%s: it is of step %d, but %s"):format(path, step, damage)
         or ("%s: metrics.jsonl has %d of the %d lines before it"):format(path, lines, step)
     elseif meta then
@@ -336,6 +382,7 @@ function checkpoint.resume(g, dir, override, steps)
     core.fail(("--resume %s: the run is complete and has no checkpoint to go on from; begin another, with a --checkpoint-every "
       .. "that saves some before its end"):format(dir))
   end
+  local kept = step and kept_of(about) or {}
   if step and steps and step > steps then
     core.fail(("--resume %s: the run is to have %d steps, and its checkpoint is at step %d: take more"):format(dir, steps, step))
   end
@@ -356,7 +403,8 @@ function checkpoint.resume(g, dir, override, steps)
       local node = g:find(name)
       for key, value in pairs(node and live or {}) do node:set(key, value) end
     end
-    progress.print("resumed after step %d: %s", step, path)
+    for _, m in ipairs(kept) do g._kept[#g._kept + 1] = m end
+    progress.print("resumed after step %d%s: %s", step - #kept, #kept > 0 and ", before the validation that was interrupted" or "", path)
   else
     step = 0
     local n = found.lines
@@ -365,7 +413,7 @@ function checkpoint.resume(g, dir, override, steps)
   end
   if ranks.first then os.remove(dir .. "/summary.json") end -- of a run that was complete: no longer, once its metrics are cut
   for _, name in ipairs(ranks.first and { "metrics.jsonl", "checksums.jsonl" } or {}) do
-    local bytes = lines_before(dir .. "/" .. name, step)
+    local bytes = lines_before(dir .. "/" .. name, name == "metrics.jsonl" and step - #kept or step)
     if bytes then
       local ok, why = sys.truncate(dir .. "/" .. name, bytes)
       if not ok then core.fail(why) end

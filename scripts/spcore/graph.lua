@@ -12,6 +12,7 @@ local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
 local set = require "spcore.set"
 local strategy = require "spcore.strategy"
+local sys = require "spcore.sys"
 local weights = require "spcore.weights"
 local words = require "spcore.words"
 
@@ -321,17 +322,23 @@ function graph:_pauses(steps)
   return false
 end
 
-local function evaluated(raw, data)
+-- ends: by a signal, also where checkpoints are saved.
+local function evaluated(raw, data, ends)
   progress.validating(0)
-  return raw:evaluate(data, progress.validating)
+  return raw:evaluate(data, progress.validating, ends)
 end
 
 -- What is due behind the step, into its metrics: m.eval is of the source that was named first; of several m.evals has each by
--- the source's name.
+-- the source's name. False: a signal has cut it, and whoever saves checkpoints has the run end.
 local function evaluate_due(self, step, m)
+  local may_cut = self._keeper and self:_validates(step, step) and self._keeper:may_cut(step)
   for i, e in ipairs(self._evals) do
     if (step + 1) % e.every == 0 then
-      local eval = evaluated(self._raw, e.data)
+      local eval = evaluated(self._raw, e.data, may_cut)
+      if not eval and may_cut then
+        m.eval, m.evals = nil, nil
+        return false
+      end
       if i == 1 then m.eval = eval end
       if #self._evals > 1 then
         m.evals = m.evals or {}
@@ -339,6 +346,31 @@ local function evaluate_due(self, step, m)
       end
     end
   end
+  return true
+end
+
+-- Whether a validation is due behind one of these steps.
+function graph:_validates(first, last)
+  for _, e in ipairs(self._evals) do
+    if (last + 1) // e.every > first // e.every then return true end
+  end
+  return false
+end
+
+-- The steps that the checkpoint has kept from which the run goes on, then those that run.
+local function next_step(self)
+  local m = table.remove(self._kept, 1)
+  if not m then return self._raw:next() end
+  m.time = sys.now()
+  return m.step, m
+end
+
+-- A signal has cut the validation behind the step m: no other step begins, and what those give that have is kept with it.
+local function keep_steps(self, m)
+  local kept = { m }
+  self._raw:cut()
+  for _, more in next_step, self do kept[#kept + 1] = more end
+  self._keeper:keep(kept)
 end
 
 -- One that was left by an error where there are several ranks.
@@ -392,12 +424,12 @@ function graph:steps(n)
   end_loop(self)
   if n then say_left_over(self, n) end
   if ranks.n > 1 and self._optimizer and not self._compared then compare_ranks(self) end
-  raw:begin(math.tointeger(n))
+  if not n or n > #self._kept then raw:begin(n and math.tointeger(n) - #self._kept) end
   if #self._evals == 0 then return raw.next, raw, nil, self._stopper end
   return function()
-    local step, m = raw:next()
-    if step then evaluate_due(self, step, m) end
-    return step, m
+    local step, m = next_step(self)
+    if not step or evaluate_due(self, step, m) then return step, m end
+    keep_steps(self, m)
   end, nil, nil, self._stopper
 end
 
@@ -428,6 +460,12 @@ function graph:evaluate(t)
   end
   self._raw:pause(every)
   self._evals[#self._evals + 1] = { data = t.data, every = every }
+end
+
+-- The same of the whole of a source, at the end of a run that saves checkpoints: a signal ends it.
+function graph:_validate(data)
+  apply(self)
+  return evaluated(self._raw, data, true)
 end
 
 function graph:step()
@@ -590,7 +628,7 @@ return function(opt)
     _applied = false, _untrained = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names
-    _compared = false, _left = false, _lanes = false, _optimizer = false, _losses = {}, _strategy_name = false,
+    _kept = {}, _keeper = false, _compared = false, _left = false, _lanes = false, _optimizer = false, _losses = {}, _strategy_name = false,
     _strategy = rawget(opt, "strategy") or "serialized",
     _opt = got, depth = got.depth, run_ahead = got.run_ahead,
   }

@@ -177,6 +177,10 @@ options.resuming = {
     value = "N|TIME", resume = "free",
     more = "Save all that *--resume* needs every N steps, or every 90s, 5m, 2h; 0: only when a signal or *--max-time* "
       .. "ends the run. There is at most one checkpoint in *--run-ahead* + 1 steps. The two newest are kept." },
+  on_usr = { "end", "at SIGUSR1 and SIGUSR2, as Slurm warns: end: save a checkpoint and end; save: and go on",
+    choices = { "end", "save" }, resume = "free",
+    more = "What SIGUSR1 and SIGUSR2 do, by which batch systems warn (*sbatch --signal=USR1@120*, submitit): *end*: save a "
+      .. "checkpoint and end with status 128 + n, as at a SIGTERM; *save*: save a checkpoint and go on." },
   max_time = { "0", "save a checkpoint and end after 90s, 5m, 2h ...", default = "never", value = "TIME",
     resume = "session", more = "Save a checkpoint and end after 90s, 5m, 2h, with status 0." },
   best_by = { "auto", "the metric of validations that chooses best.safetensors: accuracy, iou, f1, loss ...",

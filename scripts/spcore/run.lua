@@ -230,6 +230,10 @@ local function add_writers(self, t, opt, again)
     self.checkpoint = checkpoint.new { dir = self.dir, graph = t.graph, files = open, every = opt.checkpoint_every,
       max_time = opt.max_time, total = t.steps }
     t.graph._raw:hold(true)
+    t.graph._keeper = self.checkpoint
+  elseif rawget(opt, "on_usr") == "save" then
+    core.warnings_save(false)
+    core.log("warn", "--on-usr save: this run saves no checkpoints, so SIGUSR1 and SIGUSR2 end it")
   end
 end
 
@@ -259,7 +263,7 @@ local function new(t)
   for _, line in ipairs(ranks.first and odd or {}) do progress.wrapped("%s", line) end
   if settings.checksums and ranks.first then t.graph:checksums(dir .. "/checksums.jsonl", again) end
   metrics:setvbuf "no"
-  local first = t.graph:step()
+  local first = t.graph:step() - #t.graph._kept
   local self = setmetatable({
     dir = dir, opt = opt, settings = settings, graph = t.graph, lock = lock, metrics = metrics, metrics_bytes = metrics:seek "end",
     began = sys.now(), seen = 0, images = 0, first = first, unsaved = false, save_weights = t.weights ~= false,
@@ -474,7 +478,8 @@ function run:evaluate(source)
   own_open(self, "evaluate", "evaluate(source)")
   if self.checkpoint and (self.checkpoint.stopped or core.interrupted()) then return end
   if self.eval_boundary and self.eval_boundary == self.total then return self.last_eval end
-  local eval = self.graph:evaluate { data = source }
+  local eval
+  if self.checkpoint then eval = self.graph:_validate(source) else eval = self.graph:evaluate { data = source } end
   if not eval then return end
   measure.judge(eval, std_of(self))
   note_eval(self, self.graph:step() - 1, eval)

@@ -398,6 +398,6 @@ os.execute(("cd '%s' && sh follow.sh"):format(dir.path))
 held:close()
 t.match(t.read(dir.path .. "/followed.html"), 'http%-equiv="refresh" content="10".*under way')
 t.ok(not check_page "late":find "refresh")
-t.match(t.read(dir.path .. "/follow.out"), "^late/report.html: under way, 1 step, ")
+t.match(t.read(dir.path .. "/follow.out"), "^spcore: SIGTERM: the script ends at its next step; [^\n]*\nlate/report.html: under way, 1 step, ")
 t.eq((run "report late --follow"), 0) -- of a run that is over it is one report
 t.ok(not check_page "late":find "refresh")
