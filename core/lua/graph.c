@@ -281,6 +281,7 @@ static int graph_train(lua_State *L) {
     o.lr_arg = lg;
   }
   if (sp_graph_train(lg->g, &o, &err)) return sp_lua_raise(L, &err);
+  lg->by_function = o.lr ? o.optimizer : NULL;
   return 0;
 }
 

@@ -25,12 +25,13 @@ typedef struct sp_lua_graph {
   bool looping;    /* between begin and the end of the steps */
   bool held;       /* a signal does not end the steps: the script sees to it */
   bool lr_raised;
-  uint32_t asks, told; /* see g:ask */
-  bool raw_results;    /* see g:raw_results */
-  bool attached;       /* the script is going to submit requests */
-  bool answered;       /* answers have come that were not taken yet; the list is user value 4 */
-  bool answer_lost;    /* there was no memory for one */
-  FILE *sums;          /* checksums.jsonl, or NULL */
+  const sp_node *by_function; /* the optimizer whose learning rate is a function's; NULL: none is */
+  uint32_t asks, told;        /* see g:ask */
+  bool raw_results;           /* see g:raw_results */
+  bool attached;              /* the script is going to submit requests */
+  bool answered;              /* answers have come that were not taken yet; the list is user value 4 */
+  bool answer_lost;           /* there was no memory for one */
+  FILE *sums;                 /* checksums.jsonl, or NULL */
   char *sums_path;
 } sp_lua_graph;
 

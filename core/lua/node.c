@@ -95,6 +95,12 @@ static int node_set(lua_State *L) {
   sp_node *node = check_self(L, "set");
   const char *name = luaL_checkstring(L, 2);
   sp_err err;
+  if (node == graph_of_node(L, 1)->by_function && strcmp(name, "lr") == 0)
+    return sp_lua_fail(
+        L,
+        "stage '%s': the learning rate of each step is what the function g:train{ lr = ... } gives, so that a "
+        "rate that is set would be ignored; have the function return it, or leave lr out there",
+        sp_node_name(node));
   if (lua_type(L, 3) != LUA_TNUMBER)
     return sp_lua_fail(L, "stage '%s': '%s' must be a number, got a %s", sp_node_name(node), name, luaL_typename(L, 3));
   if (sp_node_set_live(node, name, lua_tonumber(L, 3), &err)) return sp_lua_raise(L, &err);
@@ -248,10 +254,14 @@ static int node_item(lua_State *L) {
 }
 
 static const luaL_Reg node_methods[] = {
-    {"set", node_set},         {"get", node_get},
-    {"weights", node_weights}, {"weight", node_weight},
-    {"inputs", node_inputs},   {"outputs", node_outputs},
-    {"item", node_item},       {"producers", node_producers},
+    {"set", node_set},
+    {"get", node_get},
+    {"weights", node_weights},
+    {"weight", node_weight},
+    {"inputs", node_inputs},
+    {"outputs", node_outputs},
+    {"item", node_item},
+    {"producers", node_producers},
     {NULL, NULL},
 };
 
@@ -270,6 +280,11 @@ static int no_such(lua_State *L, const sp_node *node, const char *key) {
                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* An optimizer's first output is the weights that it updates, which no stage can be given: its own are looked for. */
+static bool hides_method(const sp_stage_type *type, const sp_port *p) {
+  return type->flags & SP_STAGE_OPTIMIZER && p == type->outputs;
+}
+
 /* Outputs come before attributes, attributes before methods and facts: what the stage's author named wins. */
 static int node_index(lua_State *L) {
   sp_node *node = sp_lua_check_node(L, 1, NULL);
@@ -280,7 +295,7 @@ static int node_index(lua_State *L) {
   const sp_stage_type *type = sp_node_type(node);
   const sp_port *p = type->outputs;
   for (int i = 0; p && p[i].name; i++)
-    if (strcmp(p[i].name, key) == 0)
+    if (strcmp(p[i].name, key) == 0 && !hides_method(type, &p[i]))
       return push_ref(L, 1, (sp_ref){.node = node, .port = i, .index = p[i].flags & SP_PORT_LIST ? -1 : 0});
   const sp_attr *a = sp_node_attr(node, key);
   if (a && a->text) lua_pushstring(L, a->text);

@@ -169,7 +169,7 @@ void sp_engine_unplan(sp_engine *e) {
 }
 
 int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
-  if (e->n && !e->units[0].m->built) sp_engine_unplan(e);
+  if (e->n && !e->ran) sp_engine_unplan(e); /* weights were looked at, and stay */
   return sp_graph_strategy(e->g, name, lanes, n, err);
 }
 
@@ -327,6 +327,7 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
                    first, e->g->train.accumulate, first % k);
   if (n > UINT64_MAX / 4096) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", n);
   bool cut;
+  e->ran = true;
   if (sp_engine_fill(e, e->g->train.source, true, &cut, err)) return halt(e, err);
   e->units[0].loop.pauses = e->pauses;
   e->units[0].loop.n_pauses = e->n_pauses;
@@ -477,6 +478,7 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
   if (st || (st = check_stand_in(e->g, source, err)) || (st = sp_engine_drain(e, err)) ||
       (st = find_unit(e, source, &at, err)))
     return st;
+  e->ran = true;
   if (sp_engine_fill(e, source, true, &cut, err)) return halt(e, err);
   if (cut) return sp_fail(err, SP_E_CANCELLED, "interrupted");
   if (sp_store_swap_averages(&e->g->store, err)) return halt(e, err);

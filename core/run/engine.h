@@ -15,7 +15,8 @@ void sp_engine_free(sp_engine *engine); /* drains first; frees the graph too */
 sp_graph *sp_engine_graph(const sp_engine *engine);
 sp_graph_opts sp_engine_options(const sp_engine *engine); /* as they are in effect */
 
-/* sp_graph_strategy; as long as nothing was built, also where the graph was planned to be looked at: that is undone. */
+/* sp_graph_strategy; as long as nothing has run, also where the graph was built for a look at its weights: that is
+ * undone, and the weights stay. */
 int sp_engine_strategy(sp_engine *engine, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err);
 
 /* Turns the graph into programs and lists of operations, for training and for each source that an evaluation may read,

@@ -26,6 +26,7 @@ struct sp_engine {
   uint64_t start;   /* the step to begin with, while there is no unit */
   uint64_t *pauses; /* [n_pauses] see sp_engine_pause */
   size_t n_pauses, cap_pauses;
+  bool ran;    /* a loop or an evaluation has begun */
   bool sought; /* the next loop begins where no loop has ended */
   bool failed; /* nothing can run any more, and why */
   sp_err failure;

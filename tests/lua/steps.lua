@@ -110,6 +110,23 @@ do -- an error that is no string arrives as it is
   t.eq(ok, false)
   t.eq(got, mine)
 end
+do -- a rate that is set beside a function would be ignored
+  local g <close>, _, sgd = make({}, { lr = function() return 0.1 end })
+  t.raises("the learning rate of each step is what the function g:train{ lr = ... } gives", function() sgd:set("lr", 1) end)
+end
+do -- weights may be looked at before the first step, with a strategy of lanes
+  local looked = {}
+  for i = 1, 2 do
+    local g <close>, mul, sgd = make { strategy = "pipelined", depth = 2 }
+    if i == 1 then looked[0] = mul:weight "w"[1] end
+    t.eq(type(sgd:weights()), "table")
+    for _ in g:steps(3) do end
+    looked[i] = mul:weight "w"[1]
+    t.raises("the graph has run already", function() g:strategy "serialized" for _ in g:steps(1) do end end)
+  end
+  t.eq(looked[1], looked[2])
+  t.ok(looked[0] ~= looked[1])
+end
 do -- the graph cannot be used from there
   local g
   g = make({}, { lr = function() g:step() return 1 end })
