@@ -58,10 +58,10 @@ function by_hand.loader(opt, make, fill, is_free)
 end
 
 -- by_hand.compare(opt, make, loops): make(h) gives the objects, loops are { { name =, step =, behind = }, ... }:
--- `behind` of 1 trains a step in the next one's turn.
+-- `behind` of 1 trains a step in the next one's turn. Of all loops those with a race are named, and the exit status is 1.
 function by_hand.compare(opt, make, loops)
   progress.print("%-12s %10s %12s  %s", "loop", "steps/s", "last loss", "weights")
-  local oracle
+  local oracle, raced
   for _, loop in ipairs(loops) do
     if opt.loop == "all" or opt.loop == loop.name then
       local ok, rate, loss, sum = true, run, nil, nil
@@ -70,6 +70,7 @@ function by_hand.compare(opt, make, loops)
       if not ok then
         if not tostring(rate):find("race on", 1, true) then error(rate, 0) end
         print(("%-12s %s"):format(loop.name, rate))
+        raced = (raced and raced .. ", " or "") .. loop.name
       else
         local verdict = oracle and (sum == oracle and "as serialized" or "NOT as serialized") or ""
         print(("%-12s %10.2f %12.7f  %s %s"):format(loop.name, rate, loss, sum, verdict))
@@ -77,6 +78,9 @@ function by_hand.compare(opt, make, loops)
       end
     end
   end
+  if not raced then return end
+  core.log("error", ("--check-races: these loops have races, which the table names: %s"):format(raced))
+  core.exit(1)
 end
 
 -- The waits of the corrected loop by name, without the one that the user leaves out.
