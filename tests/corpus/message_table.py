@@ -47,6 +47,7 @@ UNREACHED = [
     ("core/run/timeline.c", "they are taken for a file alone", "a note below a table of times"),
     ("core/cli/cmd_inspect.c", "more than %d times --plugin", SAYS),
     ("core/cli/cmd_inspect.c", "no stage is for --device", SAYS),
+    ("scripts/spcore/run.lua", "--on-usr save: this run saves no checkpoints", SAYS),
     ("scripts/spcore/auto.lua", "so nothing was tried", SAYS),
     ("scripts/spcore/bench.lua", "the runs of both overlap", "of times, which no case can know: lua/bench.lua has made-up ones"),
     ("scripts/spcore/checkpoint.lua", "a checkpoint is saved each %d steps", SAYS),
