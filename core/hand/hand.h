@@ -108,6 +108,7 @@ typedef struct sp_hrun {
   bool evaluate;   /* statistics stay, and no backward follows */
   bool inputs;     /* backward: gradients of the inputs too */
   bool accumulate; /* backward: add to the weights' gradients */
+  bool last;       /* backward: of the last run, though others came before it */
 } sp_hrun;
 
 /* Plans the stage for these inputs, if it was not yet: its outputs' specs and weights are known from here on. */
@@ -121,7 +122,8 @@ int sp_hstage_run(sp_hstage *stage, sp_hstream *stream, const sp_hports *in, con
 /* Output k of port i of the last run; NULL: there is none. Not retained. */
 sp_htensor *sp_hstage_out(sp_hstage *stage, uint32_t i, uint32_t k);
 uint32_t sp_hstage_n_out(sp_hstage *stage, uint32_t i);
-/* backward() of the last run, from the gradients beside its outputs to those of its weights. */
+/* backward() of the last run, from the gradients beside its outputs to those of its weights. Refused where another run
+ * that no backward has followed came before it, unless how->last: the stage keeps what the last one needs alone. */
 int sp_hstage_backward(sp_hstage *stage, sp_hstream *stream, const sp_hrun *how, const char *where, sp_err *err);
 /* An optimizer's update of the stages' weights by their gradients; the same stages in each call. */
 int sp_hstage_update(sp_hstage *optimizer, sp_hstream *stream, sp_hstage *const *stages, size_t n, const char *where,

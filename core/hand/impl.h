@@ -104,6 +104,7 @@ struct sp_hstage {
   sp_hrun how;                    /* of the last run; ids are own */
   uint64_t *ids;
   bool ran;
+  char *at, *lost; /* places of the last run that no backward has followed, and of the first before it; NULL: none */
   int64_t prepared[8][2]; /* N and training that prepare() has seen */
   int n_prepared;
   hand_slot *slots;
@@ -118,6 +119,9 @@ typedef struct hand_arg {
   sp_spec spec;
   int mode;
 } hand_arg;
+
+/* run.c */
+void hand_forget_runs(sp_hstage *st);
 
 /* hand.c */
 int hand_check_open(const sp_hand *h, sp_err *err);

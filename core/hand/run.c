@@ -250,6 +250,17 @@ int sp_hstage_plan(sp_hstage *st, const sp_hports *in, sp_err *err) {
   return st->planned ? take_inputs(st, in, &ignored, err) : hand_stage_plan_for(st, in, err);
 }
 
+/* A backward may follow this run, and none has followed the one before: it is lost. */
+static int note_run(sp_hstage *st, const char *where, sp_err *err) {
+  if (!st->trains || st->how.evaluate || st->n->loss || st->n->frozen || !st->n->inst->type->backward) return SP_OK;
+  char *at = sp_strdup(where);
+  if (!at) return sp_nomem(err, 64, "a place");
+  if (!st->lost) st->lost = st->at;
+  else free(st->at);
+  st->at = at;
+  return SP_OK;
+}
+
 int sp_hstage_run(sp_hstage *st, sp_hstream *s, const sp_hports *in, const sp_hports *out, const sp_hrun *how,
                   const char *where, sp_err *err) {
   int64_t samples;
@@ -268,7 +279,7 @@ int sp_hstage_run(sp_hstage *st, sp_hstream *s, const sp_hports *in, const sp_hp
   if (take_outputs(st, out, samples, where, err) || check_apart(st, err) || keep_how(st, how, err)) return err->status;
   int rc = run(st, s, how, where, err);
   st->ran = !rc;
-  return rc;
+  return rc ? rc : note_run(st, where, err);
 }
 
 uint32_t sp_hstage_n_out(sp_hstage *st, uint32_t i) {
@@ -279,7 +290,13 @@ sp_htensor *sp_hstage_out(sp_hstage *st, uint32_t i, uint32_t k) {
   return k < sp_hstage_n_out(st, i) ? st->out[st->first_out[i] + k] : NULL;
 }
 
-static int check_backward(const sp_hstage *st, sp_err *err) {
+void hand_forget_runs(sp_hstage *st) {
+  free(st->at);
+  free(st->lost);
+  st->at = st->lost = NULL;
+}
+
+static int check_backward(const sp_hstage *st, const sp_hrun *how, sp_err *err) {
   const char *name = st->n->name;
   if (st->n->loss)
     return sp_fail(err, SP_E_INVALID, "stage '%s' is a loss: its run has put the gradient beside its input", name);
@@ -287,6 +304,13 @@ static int check_backward(const sp_hstage *st, sp_err *err) {
   if (!st->n->inst->type->backward) return sp_fail(err, SP_E_UNSUPPORTED, "stage '%s' passes no gradient", name);
   if (!st->ran) return sp_fail(err, SP_E_STATE, "backward of stage '%s', which has not run", name);
   if (st->how.evaluate) return sp_fail(err, SP_E_STATE, "backward of stage '%s', whose run was an evaluation", name);
+  if (st->lost && !how->last)
+    return sp_fail(
+        err, SP_E_STATE,
+        "backward of stage '%s', which has run twice, at %s and at %s: it keeps the values of the last run "
+        "alone. Call backward before the second run, with accumulate = true the second time; where nothing is "
+        "to be learned from the first, run it with evaluate = true, or take { last = true } here",
+        name, st->lost, st->at);
   for (uint32_t i = 0; i < st->n_in; i++)
     if (st->in[i] && !sp_htensor_is_open(st->in[i]))
       return sp_fail(err, SP_E_STATE, "backward of stage '%s': its input '%s' is closed", name, st->in[i]->b->name);
@@ -313,7 +337,7 @@ static int take_gradients(const sp_hstage *st, hand_arg *a, sp_err *err) {
 }
 
 int sp_hstage_backward(sp_hstage *st, sp_hstream *s, const sp_hrun *how, const char *where, sp_err *err) {
-  if (ready(st, s, err) || check_backward(st, err)) return err->status;
+  if (ready(st, s, err) || check_backward(st, how, err)) return err->status;
   hand_layout l = hand_layout_of(st);
   hand_arg *a = new_args(st, true, true);
   if (!a) return sp_nomem(err, sizeof *a, "a call");
@@ -325,6 +349,7 @@ int sp_hstage_backward(sp_hstage *st, sp_hstream *s, const sp_hrun *how, const c
   again.accumulate = how->accumulate;
   if (!rc) rc = hand_call_submit(st, s, a, &again, true, where, err);
   free(a);
+  if (!rc) hand_forget_runs(st);
   return rc;
 }
 

@@ -66,6 +66,7 @@ void hand_stage_let_go(sp_hstage *st) {
   for (uint32_t i = 0; st->out && i < st->n_out; i++) hand_hold(&st->out[i], NULL);
   for (uint32_t i = 0; st->made && i < st->n_out; i++) hand_hold(&st->made[i], NULL);
   st->ran = false;
+  hand_forget_runs(st);
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */

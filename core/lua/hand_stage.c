@@ -254,20 +254,21 @@ static int stream_run(lua_State *L) {
   sp_hports out = take_ports(L, 4, &(wanted){name, "output", type->outputs});
   sp_hrun how = how_of(L, 5);
   const sp_hand *h = sp_lua_hand_of(L, 1);
-  if (sp_hstage_run(st, s, &in, &out, &how, sp_lua_hand_where(L, h, false), &err)) return sp_lua_raise(L, &err);
+  if (sp_hstage_run(st, s, &in, &out, &how, sp_lua_hand_where(L, h, true), &err)) return sp_lua_raise(L, &err);
   return push_outputs(L, st);
 }
 
-/* stream:backward(stage, { inputs =, accumulate = }) */
+/* stream:backward(stage, { inputs =, accumulate =, last = }) */
 static int stream_backward(lua_State *L) {
-  static const char *const keys[] = {"inputs", "accumulate", NULL};
+  static const char *const keys[] = {"inputs", "accumulate", "last", NULL};
   sp_hstream *s = sp_lua_check_stream(L, 1);
   sp_hstage *st = sp_lua_check_hstage(L, 2);
   sp_err err;
   lua_settop(L, 3);
   check_keys(L, 3, "stream:backward", keys);
   const sp_hrun how = {.inputs = sp_lua_opt_bool(L, 3, "inputs", false),
-                       .accumulate = sp_lua_opt_bool(L, 3, "accumulate", false)};
+                       .accumulate = sp_lua_opt_bool(L, 3, "accumulate", false),
+                       .last = sp_lua_opt_bool(L, 3, "last", false)};
   const sp_hand *h = sp_lua_hand_of(L, 1);
   if (sp_hstage_backward(st, s, &how, sp_lua_hand_where(L, h, false), &err)) return sp_lua_raise(L, &err);
   return 0;

@@ -634,7 +634,7 @@ function stream:copy(dst, src) end
 ---@return table<string, spcore.tensor|spcore.tensor[]>
 function stream:run(stage, inputs, outputs, how) end
 ---@param stage spcore.hstage
----@param how? { inputs?: boolean, accumulate?: boolean }
+---@param how? { inputs?: boolean, accumulate?: boolean, last?: boolean }
 function stream:backward(stage, how) end
 ---@param optimizer spcore.hstage
 ---@param stages spcore.hstage|spcore.hstage[]

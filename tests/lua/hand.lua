@@ -178,6 +178,17 @@ if ok then
       s:run(ce, { y.features, l })
       s:backward(f, { accumulate = i > 1 })
     end
+    -- a stage keeps what its last run needs alone
+    s:run(f, x, nil, { evaluate = true })
+    local y = s:run(f, x)
+    s:run(ce, { y.features, l })
+    y = s:run(f, x)
+    t.raises("backward of stage 'f', which has run twice, at %S*hand.lua:%d+ and at %S*hand.lua:%d+: it keeps the values of the "
+      .. "last run alone", function() s:backward(f) end)
+    s:backward(f, { last = true, accumulate = false })
+    s:run(f, x)
+    s:run(ce, { y.features, l })
+    for i = 1, times do s:backward(f, { accumulate = i > 1 }) end
     sgd:set("lr", lr)
     t.eq(("%.3f"):format(sgd:get "lr"), ("%.3f"):format(lr))
     s:update(sgd, f)
