@@ -61,7 +61,7 @@ def broken_files(c):
     pairs(c, "d", 20)
     for k in range(5):
         c.write(f"d/images/{k}.png", "not an image")
-    c.run(TRAIN.replace("--steps 1", "--steps 5") + " --set reader.max_bad=2", 1, "3 broken files, and max_bad is 2; max_bad = 19 (")
+    c.run(TRAIN.replace("--steps 1", "--steps 5 --eval-every 5") + " --set reader.max_bad=2", 1, "3 broken files, and max_bad is 2; max_bad = 19 (")
 
 
 @case
