@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- A step of several shards: the same as one batch of all of them, but for rounding, also where most labels of a shard do not
--- count; the same bits in every strategy, on every device, with every capture; statistics, counts and epochs are of the step.
+-- A step of several shards, or an update of several steps: the same as one batch of all of them, but for rounding, also where most
+-- labels of a shard do not count; the same bits in every strategy, on every device, with every capture; statistics, counts and epochs are of the step.
 -- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
@@ -47,7 +47,7 @@ local function make(s)
   end
   local loss = (s.loss or function(l) return g.cross_entropy(l) end) { logits, data.mask, ignore_index = s.ignore }
   local watched = g.confusion { logits, data.mask }
-  g:train { loss, optimizer = g[s.optimizer or "sgd"](s.params or { lr = 0.1 }), lr = s.rate }
+  g:train { loss, optimizer = g[s.optimizer or "sgd"](s.params or { lr = 0.1 }), lr = s.rate, accumulate = s.accumulate }
   return g, val, loss, watched
 end
 
@@ -89,6 +89,16 @@ for _, samples in ipairs { 32, 26 } do
   end
 end
 
+-- So is an update of several steps.
+for _, ignore in ipairs { -100, 0 } do
+  local shards = run { batch = 4, shards = 3, samples = 48, ignore = ignore, steps = 4, evaluate = 1, run_ahead = 0 }
+  local steps = run { batch = 4, accumulate = 3, samples = 48, ignore = ignore, steps = 12, evaluate = 1, run_ahead = 0, strategy = "pipelined" }
+  for name, bytes in pairs(shards.weights) do
+    near(floats(bytes), floats(steps.weights[name]), 2e-5, ("accumulate, without label %d: %s"):format(ignore, name))
+  end
+  for i = 1, 4 do t.ok(math.abs(shards.steps[i].eval / steps.steps[3 * i].eval - 1) < 2e-5) end
+end
+
 -- Counts are exact.
 do
   local one, four = run { batch = 8, steps = 5 }, run { batch = 2, shards = 4, steps = 5 }
@@ -113,6 +123,7 @@ end
 for _, s in ipairs {
   { batch = 2, shards = 4, params = { lr = 0.1, momentum = 0.9, nonfinite = "skip" }, evaluate = 3, stop = 7, more = 3 },
   { batch = 3, shards = 3, optimizer = "adamw", params = { lr = 0.01, ema = 0.9 }, steps = 6, run_ahead = 1 },
+  { batch = 3, accumulate = 3, params = { lr = 0.1, momentum = 0.9, clip_norm = 0.1 }, steps = 10, more = 2, evaluate = 4, ignore = 0 },
 } do
   s.norm, s.samples, s.rate = true, 42, sp.cosine { lr = 0.1, steps = 12 }
   local first
