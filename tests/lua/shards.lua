@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- A step of several shards, or an update of several steps: the same as one batch of all of them, but for rounding, also where most
--- labels of a shard do not count; the same bits in every strategy, on every device, with every capture; statistics, counts and epochs are of the step.
+-- labels of a shard do not count; the same bits in every strategy, on every device, with every capture;
+-- statistics, counts and epochs are of the step.
 -- needs: onednn images jansson
 local sp = require "spcore"
 local t = require "check"
