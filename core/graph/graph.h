@@ -116,7 +116,8 @@ bool sp_node_is_shards(const sp_node *node); /* the graph added it itself, for t
 int sp_graph_result(sp_graph *g, sp_ref from, sp_err *err);
 sp_queue *sp_graph_queue(const sp_graph *g); /* of its source of requests; NULL: none */
 
-/* Sets a LIVE parameter. While running it takes effect R + 1 steps after the step whose metrics were seen last. */
+/* Sets a LIVE parameter. While running it takes effect R + 1 steps after the step whose metrics were seen last, or with
+ * the next one where the loop pauses. */
 int sp_node_set_live(sp_node *node, const char *param, double value, sp_err *err);
 int sp_node_get_live(const sp_node *node, const char *param, double *value, sp_err *err);
 
