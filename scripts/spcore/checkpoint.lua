@@ -401,7 +401,9 @@ function checkpoint.resume(g, dir, override, steps)
     g:seek(step)
     for name, live in pairs(type(about.live) == "table" and about.live or {}) do
       local node = g:find(name)
-      for key, value in pairs(node and live or {}) do node:set(key, value) end
+      for key, value in pairs(node and live or {}) do
+        if not (key == "lr" and node == g._rated) then node:set(key, value) end -- a function gives that of each step
+      end
     end
     for _, m in ipairs(kept) do g._kept[#g._kept + 1] = m end
     progress.print("resumed after step %d%s: %s", step - #kept, #kept > 0 and ", before the validation that was interrupted" or "", path)

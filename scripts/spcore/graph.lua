@@ -255,7 +255,7 @@ function graph:train(t)
   end
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate,
     optimizer_shards = t.optimizer_shards }
-  self._optimizer, self._losses = t.optimizer, losses
+  self._optimizer, self._losses, self._rated = t.optimizer, losses, t.lr and t.optimizer
   self._opt.optimizer_shards = self._opt.optimizer_shards or t.optimizer_shards or false
   self._told[t.optimizer].accumulate = t.accumulate
   self._applied = false
@@ -628,7 +628,8 @@ return function(opt)
     _applied = false, _untrained = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names
-    _kept = {}, _keeper = false, _compared = false, _left = false, _lanes = false, _optimizer = false, _losses = {}, _strategy_name = false,
+    _kept = {}, _keeper = false, _compared = false, _left = false, _lanes = false, _optimizer = false, _rated = false,
+    _losses = {}, _strategy_name = false,
     _strategy = rawget(opt, "strategy") or "serialized",
     _opt = got, depth = got.depth, run_ahead = got.run_ahead,
   }

@@ -177,7 +177,7 @@ local data = g.reader { path = "random", batch = 2, size = 8, classes = 3, sampl
 local val = g.reader { path = "random", batch = 2, size = 8, classes = 3, samples = 16, target = "class", split = "val" }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = { { "flatten" }, { "linear", 3 } } }
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g.sgd { lr = 0.1 } }
-g:evaluate { data = val, every = 5 }
+g:evaluate { data = val, every = 11 }
 local first, last
 for step, m in g:steps(34) do
   if sp.rank == 1 then require "spcore.sys".sleep(0.06) end

@@ -44,7 +44,8 @@ local function live(case)
   local learns, leads, list = flow.learning(case), flow.leading(case, case.losses), {}
   for _, node in ipairs(case.nodes) do
     local may = node.optimizer or learns[node.name] and leads[node.name]
-    if node.live and may then list[#list + 1] = node end
+    local rated = node.optimizer and case.lr -- a function's rate is not set
+    if node.live and may and not rated then list[#list + 1] = node end
   end
   return list
 end
