@@ -192,7 +192,7 @@ def options_of_targets(c):
     for name in ("x.txt", "x"):
         c.cures(f"run predict_cls.lua --weights k --out {name} a.png", "NAME.csv or NAME.json is wanted", "--out x.csv", status=2)
     c.cures("run predict_cls.lua --weights k/summary.json --out y.csv a.png", "of a run the weights of its end are taken", "--weights k", status=2)
-    c.cures(f"{CLS.replace(' --quiet', '')} --data d --lr 1e4 --steps 3 --out e", "take a smaller --lr", ("--lr", "--lr 0.01 --out f"), status=0)
+    c.cures(f"{CLS.replace(' --quiet', '')} --data d --lr 1e4 --steps 3 --eval-every 3 --out e", "take a smaller --lr", ("--lr", "--lr 0.01 --out f"), status=0)
     c.cures(f"{CLS} --data l.csv --target labels --label-smoothing 0.1 --out l", "goes with one class, not with --target labels",
             ("--label-smoothing", None), status=2)
     c.cures(f"{CLS} --data d --out m --no-standardize", "--no-standardize: goes with --target numbers", ("--no-standardize", None), status=2)

@@ -237,7 +237,7 @@ t.write(dir.path .. "/full.sh", ("trap '' XFSZ\nulimit -f 128\nexec '%s' run toy
 t.eq(os.execute(("cd '%s' && sh full.sh >/dev/null"):format(dir.path)), true)
 t.one_line(t.read(dir.path .. "/full.err"), "full/events.out.tfevents.%d+.spcore: File too large; TensorBoard gets no more of this run")
 t.ok(sys.there(dir.path .. "/full/summary.json"))
-t.ok(sys.there(dir.path .. "/full/checkpoint-32.safetensors"))
+t.ok(sys.there(dir.path .. "/full/checkpoint-33.safetensors"))
 
 -- ---- TensorBoard's own reader ----
 local python = os.getenv "PYTHON" or ""
