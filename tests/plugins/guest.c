@@ -24,6 +24,7 @@ typedef struct guest_params {
 static void handler(int sig) { _exit(sig); }
 
 static void change(int what) {
+  static locale_t other;
   sigset_t some;
   sigemptyset(&some);
   sigaddset(&some, SIGTERM);
@@ -33,7 +34,10 @@ static void change(int what) {
     case FATAL: signal(SIGSEGV, SIG_DFL); break;
     case MASK: sigprocmask(SIG_BLOCK, &some, NULL); break;
     case LOCALE: setlocale(LC_ALL, "C.UTF-8"); break;
-    case THREAD: uselocale(newlocale(LC_NUMERIC_MASK, "C.UTF-8", (locale_t)0)); break;
+    case THREAD:
+      if (!other) other = newlocale(LC_NUMERIC_MASK, "C.UTF-8", (locale_t)0); /* as long as the program */
+      uselocale(other);
+      break;
     case ENVIRONMENT: setenv("LC_NUMERIC", "de_DE.UTF-8", 1), unsetenv("LC_MESSAGES"); break;
     case FOLDER:
       if (chdir("/")) abort();
