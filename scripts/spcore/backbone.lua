@@ -160,7 +160,7 @@ local function encode(g, image, model, how, pooled)
     return g.encoder(with({ one, layers = list }, how.encoder))
   end)
   local dropped = (how.dropout or 0) > 0
-  return dropped and g.dropout { features, p = how.dropout, maps = true } or features, maps, x
+  return dropped and g.dropout { features, p = how.dropout, maps = true }.y or features, maps, x
 end
 
 -- Of the maps of a converted network those of a half to a sixteenth of the image's sides.

@@ -152,6 +152,9 @@ t.write(at .. "/net.lua", [[return {
   { "conv", 8, kernel = 3, stride = 2, pad = 1, name = "b", from = "1" }, { "mean" }, { "flatten" }, { "linear", 3, name = "fc" },
 }
 ]])
+for i, script in ipairs { "train_seg.lua --model fcn --train-encoder", "train_cls.lua --augment none" } do -- maps may be dropped
+  run(("%s --backbone net.lua --dropout 0.5 --batch 2 --samples 8 --steps 1 --out dropped%d %s"):format(script, i, few))
+end
 local code = t.interrupted(at, "run train_seg.lua --backbone net.lua --train-encoder --model fcn --batch 2 --samples 8 --steps 100000 "
   .. "--checkpoint-every 2 --out filed " .. few:gsub("%-%-quiet", ""), "checkpoint-2", "filed/*.safetensors .out")
 t.eq(code, 130)
