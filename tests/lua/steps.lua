@@ -138,6 +138,18 @@ do -- accumulation: every second step updates
   local g <close> = make({}, { accumulate = 2 })
   for step, m in g:steps(6) do t.eq(m.updated, step % 2 == 1) end
 end
+do -- a loss that nothing trains for is said
+  local dir <close> = t.folder()
+  t.write(dir.path .. "/idle.lua", [[
+    local sp = require "spcore"
+    local g <close> = sp.graph {}
+    local loss = g.toy_loss { g.toy_mul { g.toy_source { batch = 8 }.x }.y, name = "cost" }
+    for _ in g:steps(2) do end
+  ]])
+  local code, _, err = t.spcore(dir.path, "run idle.lua")
+  t.eq(code, 0)
+  t.one_line(err, "nothing is trained: there is a loss, 'cost', and no g:train{ cost, optimizer = %.%.%. }\n$")
+end
 do -- steps that a loop leaves over are said, and take part in an update of the next one
   local dir <close> = t.folder()
   t.write(dir.path .. "/left.lua", [[
