@@ -262,7 +262,7 @@ static int graph_train(lua_State *L) {
   lua_settop(L, 2);
   luaL_checktype(L, 2, LUA_TTABLE);
   sp_train_opts o = {.losses = losses};
-  o.accumulate = (int)sp_lua_opt_int(L, 2, "accumulate", 1, 1, 1 << 20);
+  o.accumulate = (int)sp_lua_opt_int(L, 2, "accumulate", 1, 1, 4096);
   o.optimizer_shards = sp_lua_opt_bool(L, 2, "optimizer_shards", false);
   lua_getfield(L, 2, "losses");
   luaL_checktype(L, 3, LUA_TTABLE);

@@ -308,7 +308,9 @@ static int halt(sp_engine *e, sp_err *err) {
 }
 
 int sp_engine_pause(sp_engine *e, uint64_t every, sp_err *err) {
-  if (e->n && e->units[0].loop.running) return sp_fail(err, SP_E_STATE, "a loop is under way already");
+  if (e->n && e->units[0].loop.running)
+    return sp_fail(err, SP_E_STATE, "a loop is under way already: name what is due each %" PRIu64 " steps before it",
+                   every);
   if (every > UINT64_MAX / 8192) return sp_fail(err, SP_E_RANGE, "%" PRIu64 " steps are too many", every);
   if (!sp_grow(&e->pauses, &e->cap_pauses, e->n_pauses + 1, sizeof *e->pauses)) return sp_nomem(err, 64, "a pause");
   e->pauses[e->n_pauses++] = every;

@@ -135,7 +135,11 @@ do -- the graph cannot be used from there
 end
 
 do -- accumulation: every second step updates
-  local g <close> = make({}, { accumulate = 2 })
+  local g <close>, _, _, data = make({}, { accumulate = 2 })
+  t.raises("0 is not in 1..4096", make, {}, { accumulate = 0 })
+  for _ in g:steps(2) do
+    t.raises("a loop is under way already: name what is due each 3 steps before it", function() g:evaluate { data = data, every = 3 } end)
+  end
   for step, m in g:steps(6) do t.eq(m.updated, step % 2 == 1) end
 end
 do -- a loss that nothing trains for is said
