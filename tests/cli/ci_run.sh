@@ -42,6 +42,13 @@ says 'check +[0-9.]+ +[0-9.]+  tests/quick.sh'
   { echo 'FAIL: the slowest test is not the first'; status=1; }
 [ "$(tail -n 1 "$dir/out")" = '2 passed, 1 failed, 1 skipped' ] || { echo 'FAIL: the last line'; status=1; }
 
+# a test that hangs
+printf 'sleep 100\n' >"$dir/tests/hangs.sh"
+SP_LIMIT=1 sh "$top_srcdir/tests/kit/run.sh" sh "$dir/tests/hangs.sh" >"$dir/hangs"
+[ $? -eq 124 ] || { echo 'FAIL: a test that hangs is not ended'; status=1; }
+says 'FAIL: no end within 1 s, of these processes .*' "$dir/hangs"
+says '.*hangs\.sh' "$dir/hangs"
+
 # all stages, where no tests but these are built
 command -v git >/dev/null || { echo 'skipped: no git'; exit 77; }
 mkdir -p "$dir/plugins" "$dir/include/spcore" "$dir/build-aux/m4" "$dir/bin"

@@ -4,7 +4,8 @@
 # of one source: where SP_SKIP_ONCE is set, as in all stages of .ci/run but one, it is skipped. What is not named
 # after CUDA runs as on a machine without a GPU, but for the examples of the documents, which a user runs on what
 # there is. Where SP_SECONDS names a file, it gets a line for each test: seconds of the clock, of processors, the
-# test.
+# test. Where SP_LIMIT is a number of seconds, a test that takes longer is taken for one that hangs: it lists all processes, is
+# killed, and fails.
 for file; do :; done
 
 # says WORD: what stands behind `WORD: ` in a comment of the file
@@ -35,9 +36,29 @@ case $file in
   *cuda* | *readme.sh) ;;
   *) CUDA_VISIBLE_DEVICES= && export CUDA_VISIBLE_DEVICES ;;
 esac
-[ -n "${SP_SECONDS-}" ] || exec "$@"
+
+# limited COMMAND...: in a process group of its own, so that nothing of it is left
+limited() {
+  [ -n "${SP_LIMIT-}" ] || { "$@"; return; }
+  {
+    trap 'kill $clock; exit' TERM
+    sleep "$SP_LIMIT" &
+    clock=$!
+    wait $clock
+    echo "FAIL: no end within $SP_LIMIT s, of these processes (SP_LIMIT of tests/kit/run.sh):"
+    ps -eo pid,ppid,stat,etimes,wchan:24,args --forest | cut -c 1-160
+  } &
+  watch=$!
+  timeout -k 5 $((SP_LIMIT + 5)) "$@"
+  code=$?
+  kill $watch 2>/dev/null
+  wait $watch
+  return $code
+}
+[ -n "${SP_SECONDS-}${SP_LIMIT-}" ] || exec "$@"
+[ -n "${SP_SECONDS-}" ] || { limited "$@"; exit; }
 read -r begun _ </proc/uptime
-"$@"
+limited "$@"
 code=$?
 read -r ended _ </proc/uptime
 own=$SP_SECONDS.$$ # `times` tells a pipe of its own subshell
