@@ -24,6 +24,9 @@ for folder in include core plugins scripts tests; do
   long 120 "$folder" c h cpp cu cuh
   long 150 "$folder" lua
 done >"$dir/found"
+for script in scripts/train_*.lua; do # a user reads each in a minute
+  [ "$(wc -l <"$script")" -le 80 ] || echo "$script: more than 80 lines; what trainings share is in scripts/spcore/trainer.lua" >>"$dir/found"
+done
 [ -s "$dir/found" ] || exit 0
 cat "$dir/found"
 echo "FAIL: $(wc -l <"$dir/found") lines"

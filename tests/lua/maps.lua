@@ -55,6 +55,10 @@ local function weights(name) return t.read(path(name .. "/weights.safetensors"))
 run(small .. "--steps 8 --eval-every 4 --out one")
 run(small .. "--steps 8 --eval-every 4 --strategy pipelined --out two")
 t.ok(weights "one" == weights "two", "the strategy has no say")
+for name, more in pairs { rate = "--rate step", dropped = "--dropout 0.5" } do -- as in the other trainings
+  run(small .. "--steps 8 --eval-every 4 " .. more .. " --out " .. name)
+  t.ok(weights "one" ~= weights(name), more)
+end
 
 -- Predicted: a map of the image's size.
 run "run predict_map.lua --weights whole --out p --device cpu set/images/00000.png"

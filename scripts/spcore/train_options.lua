@@ -1,0 +1,107 @@
+-- SPDX-License-Identifier: MIT
+-- The options that training scripts share, and what cannot be meant by them.
+local args = require "spcore.args"
+local augment_sheet = require "spcore.augment_sheet"
+local backbone = require "spcore.backbone"
+local chain = require "spcore.chain"
+local measure = require "spcore.measure"
+local numbers = require "spcore.numbers"
+local twos = require "spcore.twos"
+
+local train_options = {}
+
+local shared = {
+  batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
+  epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
+    instead_of = "steps" },
+  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone 1e-3", min = 0.0 },
+  dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
+  ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
+    default = "none" },
+  rate = {
+    "cosine", "learning rates: cosine has a warm-up, step a tenth after each third of the steps",
+    choices = { "cosine", "step", "one_cycle" },
+  },
+  width = { 8, "channels of the first layer", min = 1, max = 1024 },
+  levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
+  fusion = twos.option,
+  separate_colours = twos.separate,
+  grey = { false, "images have one channel, their brightness" },
+  mean = numbers.options.mean,
+  std = numbers.options.std,
+  backbone = backbone.options.backbone,
+  weights = backbone.options.weights,
+  variant = backbone.options.variant,
+  show_augment = augment_sheet.option,
+  eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
+  metrics = measure.option,
+  pictures = { 4, "samples of the validation that report and TensorBoard show; 0: none", min = 0, max = 8 },
+}
+
+-- Of networks that say something of each pixel.
+local of_pixels = {
+  model = { "unet", "the head behind --backbone", choices = { "unet", "fpn", "deeplabv3", "fcn" } },
+  output_stride = {
+    0, "the image is so many times larger than the backbone's last map", default = "8 for deeplabv3 and fcn behind a ResNet",
+    min = 1, max = 32,
+  },
+}
+
+-- parse(own, how) -> the values of a script's own options over the shared ones. how: as of sp.args; masks = images have masks or maps;
+-- size = pixels of a side with --backbone
+function train_options.parse(own, how)
+  local options = { size = { -1, "pixels of a side", default = "64; with --backbone " .. how.size, min = 1, max = 4096 } }
+  for _, list in ipairs { shared, how.masks and of_pixels or {}, own } do
+    for name, option in pairs(list) do options[name] = option end
+  end
+  return args.parse(options, { doc = how.doc, moved = how.moved, without = { "by_hand" }, checkpoints = true })
+end
+
+-- The small encoder halves a side so many times.
+local function check_size(opt)
+  local halved, size = 1 << opt.levels, opt.size
+  if size % halved == 0 then return end
+  args.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
+    math.max(halved, size // halved * halved))
+end
+
+-- Where images are augmented, or nil; the file of the chain, or nil. none: what is said where --augment names no file and has to.
+local function augmentation(opt, none)
+  local place, file = chain.option(opt.augment)
+  if none and not file and place ~= "none" then
+    args.usage("--augment %s: %s; name a chain, such as --augment chains/seg.lua", opt.augment, none)
+  end
+  augment_sheet.check(opt, place ~= "none", "such as --augment " .. (none and "chains/seg.lua" or "chains/cls.lua"))
+  return place, file
+end
+
+-- check(opt, t) -> what --backbone is, or nil; where images are augmented; the chain's file, or nil. The numbers of the command line
+-- that hang on others are filled in, as settings.json tells them. t: { size = with --backbone, steps =, masks =, frozen = the encoder
+-- stays as it is, instead = what to do where its weights are missing, only = options that go with --backbone alone, no_chain = see above }
+function train_options.check(opt, t)
+  local place, file = augmentation(opt, t.no_chain)
+  local only, no = { weights = "", variant = "" }, { width = 8, levels = 3 }
+  if t.masks then only.model, only.output_stride = "unet", 0 end
+  if rawget(opt, "encoder") then no.encoder = "" end
+  for name, value in pairs(t.only or {}) do only[name] = value end
+  backbone.check(opt, { only = only, no = no, frozen = t.frozen, instead = t.instead })
+  if t.masks and backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
+    args.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"
+  end
+  local known = opt.backbone ~= "" and backbone.describe(opt, t.masks and opt.model) or nil
+  if opt.data == "auto" then opt.data = "shapes" end
+  numbers.check(opt)
+  opt.size = opt.size > 0 and opt.size or known and t.size or 64
+  opt.steps = opt.steps > 0 and opt.steps or t.steps
+  opt.lr = opt.lr >= 0 and opt.lr or known and 1e-3 or 6e-3
+  if not known then check_size(opt) end
+  return known, place, file
+end
+
+-- Steps between validations.
+function train_options.every(opt)
+  if opt.eval_every > 0 then return opt.eval_every end
+  return opt.epochs > 0 and opt.steps // opt.epochs or math.max(1, (opt.steps + 3) // 4)
+end
+
+return train_options

@@ -1,0 +1,184 @@
+-- SPDX-License-Identifier: MIT
+-- What training scripts share: data, augmentation, network, optimizer and run, each a call of the script in this order. A script says
+-- what its data are for, and adds its loss and metrics.
+local augment_sheet = require "spcore.augment_sheet"
+local backbone = require "spcore.backbone"
+local chain = require "spcore.chain"
+local core = require "spcore.core"
+local data_defaults = require "spcore.data_defaults"
+local first_weights = (require "spcore.checkpoint").first_weights
+local graph = require "spcore.graph"
+local new_run = require "spcore.run"
+local numbers = require "spcore.numbers"
+local predict = require "spcore.predict"
+local rates = require "spcore.rates"
+local small = require "spcore.small"
+local targets = require "spcore.targets"
+local train_options = require "spcore.train_options"
+local twos = require "spcore.twos"
+local words = require "spcore.words"
+
+local trainer = {}
+trainer.__index = trainer
+
+-- new(opt, t): t as of train_options.check, and target = of the reader; chain = the augmentation where --augment names no file;
+-- encoder = the file of its weights where the command line has none; sees_one = an encoder that reads one image, in words;
+-- siamese = how it gets frozen, in words, where leaving --train-encoder out does not do it
+function trainer.new(opt, t)
+  local known, place, file = train_options.check(opt, t)
+  local self = setmetatable({ opt = opt, t = t, known = known, place = place }, trainer)
+  if place ~= "none" then self.file = file or t.chain end
+  -- Behind a backbone a classifier sees the middle that its weights want of each image, which augmentation moves about; the small one
+  -- sees 7/8 of an image that may be squashed.
+  self.crop = known and not t.masks and opt.size or opt.size * 7 // 8
+  local steps = self.file and chain.read(self.file, { size = opt.size, crop = self.crop }) or nil
+  local cropped = not t.masks and steps and steps:window() or nil
+  self.chain = steps
+  self.model = { target = t.target == "map" and "map" or nil, size = opt.size, crop = cropped }
+  if known then self.model.read = t.masks and backbone.reading_all(known) or backbone.reading(known, opt.size, cropped) end
+  self.target, self.built_in = t.target, opt.data == "shapes" or opt.data == "random"
+  local usual = self.built_in and data_defaults.samples[t.target] or 0
+  self.samples = rawget(opt, "samples") and (opt.samples == 0 and usual or opt.samples) or nil
+  self.graph = graph(opt)
+  return self
+end
+
+function trainer:__close() self.graph:close() end
+
+-- ---- data ----
+
+-- A reader of the training part or of what validates; in another graph of one sample a step, unless `more` says otherwise.
+function trainer:source(split, other, more)
+  local opt, scale = self.opt, self.model.numbers or {}
+  local t = predict.reading(self.model, {
+    path = opt.data, target = self.target ~= "mask" and self.target or nil, mean = scale.mean, std = scale.std, split = split,
+    batch = other and 1 or opt.batch,
+    samples = self.samples, classes = rawget(opt, "classes"), default_val_fraction = data_defaults.val_fraction, val_path = opt.val,
+    drop_last = split == "train", shuffle = split == "train",
+  })
+  for k, v in next, more or {} do t[k] = v end
+  return (other or self.graph).reader(t)
+end
+
+-- How the chain is added. A class is that of the mirrored scene, too; a distance is not.
+local function chained(self, data)
+  local how = twos.chained(self.opt, data)
+  how.stereo = how.stereo and (self.t.masks or self.target == "numbers")
+  return how
+end
+
+local function chain_of(self, image) return chain.read(self.file, chain.seen(image, self.opt.size, self.crop)) end
+
+-- Windows at the size of the network.
+local function resized(self, g, x, on_cpu)
+  local size = self.opt.size
+  return twos.floats(x, function(one)
+    local fits = one.shape[3] == size and one.shape[4] == size
+    return fits and one or g.resize { one, size = size, on_cpu = on_cpu }.images[1]
+  end)
+end
+
+-- What the numbers of images are, where they are no bytes; then the sheet of --show-augment, where it is asked for -> whether it is
+-- drawn, and nothing is trained.
+function trainer:shows_augmentation()
+  numbers.plan(self.opt, self.model, function(other) return self:source("train", other) end, self.known)
+  local masks = self.t.target == "mask"
+  return augment_sheet.draw(self.opt, {
+    chain = self.chain, masks = masks, classes = self.target == "class",
+    open = function(other, more) return self:source("train", other, more) end,
+    add = function(other, image, mask, one)
+      local x, y, drew = chain_of(self, one.image):add(other, image, mask, { always = true }, chained(self, one))
+      if not self.t.masks then x = resized(self, other, x) end
+      return x, y, drew
+    end,
+  })
+end
+
+-- The reader of the training part; that of what validates is self.val.
+function trainer:data()
+  local opt, model, t = self.opt, self.model, self.t
+  local data = self:source "train"
+  self.train_data, self.val = data, self:source "val"
+  if opt.epochs > 0 then opt.steps = opt.epochs * math.max(1, data.length // (opt.batch * opt.shards)) end -- a last short one is left out
+  model.class_names = t.target ~= "map" and data.class_names ~= "" and words.lines(data.class_names) or nil
+  twos.plan(opt, model, data, not t.frozen, t.sees_one, t.siamese)
+  return data
+end
+
+-- Images of the training as the network sees them, and masks. Bytes until the end, so that little is moved. Validation takes the middle
+-- of each image where the chain begins with a window, and leaves the rest as it is.
+function trainer:augmented(data)
+  local g, t = self.graph, self.t
+  local image, mask = twos.images(data, self.model), t.masks and data.mask or nil
+  local gpu = g:device() ~= "cpu"
+  if self.place == "gpu" and not gpu then
+    core.fail(("--augment %s: the training runs on the cpu; take --device cuda, or leave %s out"):format(self.opt.augment,
+      t.masks and "gpu:" or "--augment"))
+  end
+  self.on_cpu = self.place == "cpu" and gpu or nil
+  if self.chain then
+    self.chain = chain_of(self, data.image)
+    image, mask = self.chain:add(g, image, mask, { on_cpu = self.on_cpu }, chained(self, data))
+    if t.masks then self.chain:keeps(data.image, self.model.fusion and image[1] or image) end
+  end
+  return t.masks and image or resized(self, g, image, self.on_cpu), mask
+end
+
+-- ---- the network ----
+
+-- Images to scores of `classes`, by the small network or a head behind the backbone; settings.json says of the model what it is.
+function trainer:network(image, classes)
+  local opt, model, t, g = self.opt, self.model, self.t, self.graph
+  local file = self.known and opt.weights or rawget(opt, "encoder") or ""
+  local encoder = { frozen = t.frozen, weights = first_weights(opt, file ~= "" and file or t.encoder or ""), cache = rawget(opt, "cache") }
+  if not t.masks or self.known then model.classes = classes end
+  if not self.known then
+    return (t.masks and small.segment or small.classify)(g, image, opt, model, classes, encoder, self.on_cpu)
+  end
+  model.backbone, model.head = self.known, t.masks and opt.model or nil
+  return (t.masks and backbone.segment or backbone.classify)(g, image, model, { encoder = encoder, head = {}, dropout = opt.dropout })
+end
+
+-- ---- training ----
+
+local function rate_of(opt)
+  local lr, steps = opt.lr, opt.steps
+  if opt.rate == "step" then return rates.step_rate { lr = lr, every = (steps + 2) // 3 } end
+  if opt.rate == "one_cycle" then return rates.one_cycle { lr = lr, steps = steps } end
+  return rates.cosine { lr = lr, steps = steps, warm_up = steps // 5 }
+end
+
+-- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of squared gradients
+-- shorten that.
+function trainer:train(loss)
+  local opt, g = self.opt, self.graph
+  g:train {
+    loss, optimizer = g.adamw { lr = opt.lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema }, lr = rate_of(opt),
+  }
+  opt.eval_every = train_options.every(opt)
+  if self.samples then opt.samples = self.samples end
+  if opt.eval_every < opt.steps then g:evaluate { data = self.val, every = opt.eval_every } end
+end
+
+-- Runs the steps and the last validation. shown(one, logits) -> more of what samples show of the reader `one`, see samples.lua; said: a
+-- function of the last validation, before the verdict, or nil
+function trainer:run(shown, said)
+  local opt, model, g = self.opt, self.model, self.graph
+  local run <close> = new_run {
+    graph = g, opt = opt, steps = opt.steps, epochs = opt.epochs, classes = model.class_names,
+    settings = { model = model, augmentation = self.chain and self.chain:settings() },
+    samples = function(other, file)
+      local one = self:source("val", other)
+      local seen = predict[self.t.masks and "segment" or "classify"](other, twos.images(one, model), model, file)
+      local how = shown(one, seen)
+      how.data, how.image, how.second = one, one.image, model.fusion and one.second
+      return how
+    end,
+  }
+  for step, m in g:steps(run:rest()) do run:step(step, m) end
+  local eval = run:evaluate(self.val)
+  if eval and said then said(eval) end
+  run:finish(targets.verdict(model, eval) or run:verdict(eval))
+end
+
+return trainer
