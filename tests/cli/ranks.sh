@@ -214,19 +214,10 @@ exec 9<>nobody
 launcher=$!
 while [ "$(cat pid.* 2>/dev/null | wc -l)" != 2 ] && kill -0 $launcher 2>/dev/null; do sleep 0.05; done
 sleep 0.3 # a pipe is full by then
-kill -15 $launcher
-# two of which the first is not heard yet are one; who has heard it, catches no other
-heard() {
-  for pid in $(cat pid.*); do
-    case $(sed -n 's/^SigCgt:.*\(.\)...$/\1/p' "/proc/$pid/status") in [4-7c-f]) return 1 ;; esac
-  done
-}
-look=0
-until heard || [ $look = 200 ]; do look=$((look + 1)); sleep 0.1; done
-kill -15 $launcher
+# Two of which the first is not heard yet are one, so that it may take more.
 # no watchdog beside it: a shell that is killed as soon as it is forked may still have our trap, which removes the folder
 look=0
-while kill -0 $launcher 2>/dev/null && [ $look -lt 200 ]; do look=$((look + 1)); sleep 0.1; done
+while kill -15 $launcher 2>/dev/null && [ $look -lt 200 ]; do look=$((look + 1)); sleep 0.1; done
 [ $look -lt 200 ] || kill -9 $launcher
 wait $launcher 2>/dev/null
 got=$?
