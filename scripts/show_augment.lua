@@ -4,6 +4,7 @@
 local sp = require "spcore"
 local args = require "spcore.args"
 local chain = require "spcore.chain"
+local chain_options = require "spcore.chain_options"
 local core = require "spcore.core"
 local files = require "spcore.files"
 local kept = require "spcore.numbers"
@@ -11,7 +12,8 @@ local outputs = require "spcore.outputs"
 local sys = require "spcore.sys"
 local twos = require "spcore.twos"
 
-local opt = sp.args({
+local usual = { crop = "0.875", flip = "0.5", rotate = "30", jitter = "0.3", hue = "0.1", blur = "0.1,2.0" }
+local options = {
   out = { "sheet.png", "PNG file to write; one that is there is replaced", value = "FILE.png" },
   target = { "auto", "what DIR holds; auto: see for yourself", choices = { "auto", "mask", "class" } },
   samples = { 6, "how many samples: rows of the sheet", min = 1, max = 1024 },
@@ -20,20 +22,16 @@ local opt = sp.args({
   augment = { "", "a chain of stages as trainings take it, in place of the options from --order to --kernel", default = "none",
     value = "FILE.lua" },
   separate_colours = twos.separate,
-  order = { "crop,resize,flip,rotate,jitter,blur", "the stages, in their order; one that is not named is off", value = "NAME,..." },
-  crop = { "0.875", "height,width of the window: up to 1 a part of the image, above that pixels; 0: off", value = "H,W" },
+  order = { "crop,resize," .. table.concat(chain_options.words, ",", 2), "the stages, in their order; one that is not named is off; "
+    .. "scale has --shift and --shear, jitter --hue", value = "NAME,..." },
   resize = { "0", "height,width to scale to, in pixels; 0: off", value = "H,W" },
-  flip = { "0.5", "probability of mirroring left to right, or two: and top to bottom; 0: off", value = "P,P" },
-  rotate = { "30", "degrees to either side, or lowest,highest; 0: off", value = "X,X" },
-  mode = { "nearest", "how rotate samples images", choices = { "nearest", "bilinear" } },
-  jitter = { "0.3", "how far colours go: all, or brightness,contrast,saturation; 0: off", value = "X,X,X" },
-  hue = { "0.1", "how far the hue turns, 0.5 is half around; 0: off", value = "X,X" },
-  blur = { "0.1,2.0", "sigma in pixels, or lowest,highest; 0: off", value = "X,X" },
-  kernel = { 7, "pixels of a side of blur's kernel, odd", min = 1 },
+  mode = { "bilinear", "how rotate, scale and the like sample images", choices = { "nearest", "bilinear" } },
   same_on_batch = { false, "draw once for all samples of a step, which are 16" },
   cell = { 128, "pixels of the sheet for the longer side of an original", min = 8, max = 4096 },
   text = { 1, "size of the letters", min = 1, max = 8 },
-}, {
+}
+for name, row in pairs(chain_options.options(usual)) do options[name] = row end
+local opt = sp.args(options, {
   rest = "DIR | IMAGE...",
   doc = "Draws originals and what augmentation makes of them, with the parameters drawn, into one PNG file. DIR holds "
     .. "images/ and masks/, or a folder of images for each class, or is one of the built-in sets shapes and random.",
@@ -43,45 +41,18 @@ outputs.alone()
 
 -- ---- the command line ----
 
--- The numbers of an option, with commas between; one stands for both, or all, of them. nil: the option is off.
-local function numbers(name, most, least, whole)
+-- Height and width, whole numbers with a comma between; one stands for both.
+local function pair_of(name, least)
   local text, list = opt[name], {}
   for word in (text .. ","):gmatch "([^,]*)," do
     local v = tonumber(word)
-    if not v or v ~= v or v - v ~= 0 or #list == most then
-      sp.usage("--%s %s: %s expected", name, text,
-        most == 1 and "one number is" or ("one number, or up to %d with commas between, are"):format(most))
+    if not v or v ~= v or v - v ~= 0 or #list == 2 then
+      sp.usage("--%s %s: one number, or up to 2 with commas between, are expected", name, text)
     end
-    if least and v < least then sp.usage("--%s %s: %s is below %s", name, text, word, least) end
-    if whole and not math.tointeger(v) then sp.usage("--%s %s: whole pixels are expected", name, text) end
-    list[#list + 1] = whole and math.tointeger(v) or v
+    if v < least then sp.usage("--%s %s: %s is below %s", name, text, word, least) end
+    list[#list + 1] = math.tointeger(v) or sp.usage("--%s %s: whole pixels are expected", name, text)
   end
-  for _, v in ipairs(list) do
-    if v ~= 0 then return list end
-  end
-end
-
-local function show(list)
-  local words = {}
-  for i, v in ipairs(list) do words[i] = math.tointeger(v) and ("%d"):format(v) or ("%g"):format(v) end
-  return table.concat(words, ", ")
-end
-
-local function of_size(size) return ("%d x %d"):format(size[1], size[2]) end
-
-local function pair(list) return { list[1], list[2] or list[1] } end
-
--- Parts of a side, or pixels.
-local function window(list, size)
-  local out = pair(list)
-  for i, v in ipairs(out) do
-    local px = v <= 1 and math.max(1, math.floor(v * size[i] + 0.5)) or math.tointeger(v)
-    if v <= 0 or not px then
-      sp.usage("--crop %s: a part of the side up to 1, or whole pixels are expected", opt.crop)
-    end
-    out[i] = px
-  end
-  return out
+  return { list[1], list[2] or list[1] }
 end
 
 local place, chain_file = "auto", nil
@@ -90,15 +61,14 @@ if opt.augment ~= "" then
   if not chain_file then
     sp.usage("--augment %s: a file is shown, such as the shipped chains/cls.lua, which train_cls.lua has by default", opt.augment)
   end
-  for _, name in ipairs { "order", "crop", "resize", "flip", "rotate", "mode", "jitter", "hue", "blur", "kernel" } do
-    for _, given in ipairs(args.given) do
-      if given == name then sp.usage("--%s: %s has its own stages; leave it out", name, chain_file) end
-    end
+  local own = chain_options.options {}
+  own.order, own.resize, own.mode = true, true, true
+  for _, name in ipairs(args.given) do
+    if own[name] then sp.usage("--%s: %s has its own stages; leave it out", name, chain_file) end
   end
 end
 
-local size = numbers("size", 2, 1, true)
-size = pair(size)
+local size = pair_of("size", 1)
 if not opt.out:lower():match "[^/]%.png$" then sp.usage("--out %s: the name must end in .png", opt.out) end
 if #opt.rest == 0 then sp.usage("no folder is given; --help says what it holds, `shapes` is one to begin with") end
 
@@ -242,7 +212,7 @@ local image, mask = two and { data.image, data.second } or data.image, masked an
 local function first(x) return two and x[1] or x end
 local function second(x) return two and x[2] or nil end
 
--- Adds a stage; `without` are the options that do without it.
+-- A stage; `without` are the options that do without it.
 local function made_of(stage, wanted, option, without)
   local ok, made = pcall(g.stage, g, stage, wanted)
   if ok then return made end
@@ -250,95 +220,23 @@ local function made_of(stage, wanted, option, without)
   sp.usage("--%s: this build has no stage '%s'; %s does without", option, stage, without)
 end
 
--- Puts a stage behind what there is so far. port: the one that says what was drawn.
-local function add(option, stage, wanted, port, caption, setting)
-  if port then wanted.always, wanted.same_on_batch = true, opt.same_on_batch end
-  wanted[1], wanted.masks = image, mask
-  local made = made_of(stage, wanted, option, ("--%s 0"):format(option) .. (option == "jitter" and " --hue 0" or ""))
-  image, mask = two and { made.images[1], made.images[2] } or made.images[1], mask and made.masks[1]
-  settings[#settings + 1] = setting:gsub(" ", "\u{a0}") -- a line breaks between settings only
-  if not port then return end
-  values[#values + 1], captions[#captions + 1] = made[port], { caption }
+local function resize()
+  local px = pair_of("resize", 0)
+  return px[1] + px[2] > 0 and { stage = "resize", params = { size = px }, option = "resize", without = "--resize 0" } or nil
 end
 
-local stages = {}
-
-function stages.crop()
-  local list = numbers("crop", 2, 0)
-  if not list then return end
-  local px = window(list, { first(image).shape[3], first(image).shape[4] })
-  add("crop", "batch_crop", { size = px }, "boxes", "crop: y {}, x {}", ("crop %s"):format(of_size(px)))
+local side = math.min(size[1], size[2])
+local seen = chain.seen(data.image, side, side * 7 // 8)
+seen.whole, seen.mode = size, opt.mode
+local list = chain_file and chain.read(chain_file, seen) or chain_options.in_order(opt, opt.order, seen, { resize = resize })
+if not chain_file and not seen.colours then
+  settings[1] = "no jitter: it wants 3 channels or 1"
 end
-
-function stages.resize()
-  local list = numbers("resize", 2, 0, true)
-  if not list then return end
-  local px = pair(list)
-  add("resize", "resize", { size = px }, nil, nil, ("resize %s"):format(of_size(px)))
-end
-
-function stages.flip()
-  local p = numbers("flip", 2, 0)
-  if not p then return end
-  add("flip", "flip", { horizontal = p[1], vertical = p[2] or 0.0 }, "flips",
-    p[2] and "flip: {no|left-right}, {no|top-bottom}" or "flip: {no|left-right}", ("flip %s"):format(show(p)))
-end
-
-function stages.rotate()
-  local d = numbers("rotate", 2)
-  if not d then return end
-  add("rotate", "batch_rotate", { degrees = d, mode = opt.mode }, "angles", "turn: {+.1}°",
-    ("rotate %s%s° %s"):format(d[2] and "" or "±", show(d), opt.mode))
-end
-
-function stages.jitter()
-  local c, h = numbers("jitter", 3, 0), numbers("hue", 1, 0)
-  if not c and not h then return end
-  local channels = first(image).shape[2]
-  if channels ~= 3 and channels ~= 1 then
-    for _, name in ipairs(args.given) do
-      if name == "jitter" or name == "hue" then
-        sp.usage("--%s: images have %d channels, and colours are those of 3 or 1; leave it out", name, channels)
-      end
-    end
-    settings[#settings + 1] = "no jitter: it wants 3 channels or 1"
-    return
-  end
-  c = c or { 0 }
-  if #c == 2 then
-    sp.usage("--jitter %s: one number, or brightness,contrast,saturation are expected", opt.jitter)
-  end
-  local hue = h and h[1] or 0
-  add("jitter", "color_jitter", { brightness = c[1], contrast = c[2] or c[1], saturation = c[3] or c[1], hue = hue },
-    "factors", "brightness\u{a0}{.2} contrast\u{a0}{.2}\nsaturation\u{a0}{.2} hue\u{a0}{+.2}",
-    ("jitter %s, hue %g"):format(show(c), hue))
-end
-
-function stages.blur()
-  local s = numbers("blur", 2, 0)
-  if not s then return end
-  add("blur", "blur", { sigma = s, kernel = opt.kernel }, "sigmas", "blur: {.2} px",
-    ("blur sigma %s, kernel %d"):format(show(s), opt.kernel))
-end
-
-if chain_file then
-  local side = math.min(size[1], size[2])
-  local list, drew = chain.read(chain_file, chain.seen(data.image, side, side * 7 // 8)), nil
-  image, mask, drew = list:add(g, image, mask, { always = true, same_on_batch = opt.same_on_batch or nil,
-    on_cpu = place == "cpu" and g:device() ~= "cpu" or nil }, twos.chained(opt, data))
-  for i, one in ipairs(drew) do values[i], captions[i] = one.values, { one.caption } end
-  for i, text in ipairs(list:settings().steps) do settings[i] = text:gsub(" ", "\u{a0}") end
-end
-
-local seen = {}
-for word in (chain_file and "" or opt.order):gmatch "[^,%s]+" do
-  if not stages[word] then
-    sp.usage("--order %s: there is no '%s'; crop, resize, flip, rotate, jitter and blur are", opt.order, word)
-  end
-  if seen[word] then sp.usage("--order %s: '%s' stands there twice", opt.order, word) end
-  seen[word] = true
-  stages[word]()
-end
+local drew
+image, mask, drew = list:add(g, image, mask, { always = true, same_on_batch = opt.same_on_batch or nil,
+  on_cpu = place == "cpu" and g:device() ~= "cpu" or nil }, chain_file and twos.chained(opt, data) or nil)
+for i, one in ipairs(drew) do values[i], captions[i] = one.values, { one.caption } end
+for _, text in ipairs(list:settings().steps) do settings[#settings + 1] = text:gsub(" ", "\u{a0}") end
 
 -- ---- the sheet ----
 
@@ -366,7 +264,7 @@ g.contact_sheet {
   label = params.target == "class" and data.label or nil,
   class_names = params.target == "class" and data.class_names or "", mask_names = mask_names(), names = names,
   rows = rows, columns = opt.variants, zoom = zoom, text = opt.text, file = sheet.path, on_cpu = true,
-  title = ("%s\nread at %s px · %sseed %d"):format(one, of_size(size),
+  title = ("%s\nread at %d x %d px · %sseed %d"):format(one, size[1], size[2],
     #settings > 0 and table.concat(settings, " · ") .. " · " or "no augmentation · ", opt.seed),
 }
 

@@ -8,7 +8,7 @@ local targets = require "spcore.targets"
 local train_options = require "spcore.train_options"
 local trainer = require "spcore.trainer"
 
-local opt = train_options.parse({
+local opt = train_options.args({
   data = {
     "auto", "folder with a subfolder of images for each class, or train/ and val/ of such; .csv; .tar; .npy; shapes, random",
     default = "shapes", value = "DIR|FILE|NAME",

@@ -8,7 +8,7 @@ local train_options = require "spcore.train_options"
 local trainer = require "spcore.trainer"
 local words = require "spcore.words"
 
-local opt = train_options.parse({
+local opt = train_options.args({
   data = { "", "folder with images/ and depth/ (or maps/, disparity/, heights/; left/ and right/), or train/ and val/ of such; .tar",
     value = "DIR|FILE" },
   val = { "", "folder with the images and maps for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },

@@ -7,7 +7,7 @@ local numbers = require "spcore.numbers"
 local train_options = require "spcore.train_options"
 local trainer = require "spcore.trainer"
 
-local opt = train_options.parse({
+local opt = train_options.args({
   data = {
     "auto", "folder with images/, masks/ and classes.txt, or train/ and val/ of such; VOC; .csv; .tar; .npy; shapes, random",
     default = "shapes", value = "DIR|FILE|NAME",

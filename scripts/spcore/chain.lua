@@ -11,6 +11,7 @@ local words = require "spcore.words"
 
 local chain = {}
 
+local variables = { size = true, crop = true, middle = true, colours = true }
 local library = { -- what a file may use beside stages
   math = math, string = string, table = table, ipairs = ipairs, pairs = pairs, tonumber = tonumber, tostring = tostring,
   error = error, assert = assert, type = type, select = select, print = print,
@@ -20,9 +21,11 @@ local library = { -- what a file may use beside stages
 local tone = { port = "changes", caption = "{left!|done} {.2}" }
 local whole = { port = "changes", caption = "{left|done}" }
 local drawn = {
+  affine = { port = "affines", caption = "affine: {+.1}°, move\u{a0}{+.1},{+.1}\nscale\u{a0}{.2} shear\u{a0}{+.1},{+.1}" },
   batch_crop = { port = "boxes", caption = "crop: y {}, x {}" },
   batch_rotate = { port = "angles", caption = "turn: {+.1}°" },
   blur = { port = "sigmas", caption = "blur: {.2} px" },
+  erase = { port = "boxes", caption = "erase: y {}, x {}, {} x {}" },
   color_jitter = { port = "factors",
     caption = "brightness\u{a0}{.2} contrast\u{a0}{.2}\nsaturation\u{a0}{.2} hue\u{a0}{+.2}" },
   flip = { port = "flips", caption = "flip: {no|left-right}, {no|top-bottom}" },
@@ -53,22 +56,32 @@ end
 
 local without_chance = { resize = true, normalize = true, to_float = true }
 
-local function at(self, step) return ("%s:%d"):format(self.file, step.line) end
+-- Where a step was asked for.
+local function at(self, step) return step.option and "--" .. step.option or ("%s:%d"):format(self.file, step.line) end
 
 -- seen(image, size, crop) -> the variables of a file whose images are such
 function chain.seen(image, size, crop)
   local channels = image.shape[2]
-  return { size = size, crop = crop, middle = image.dtype == "float32" and 0.5 or 127, colours = channels == 3 or channels == 1 }
+  return {
+    size = size, crop = crop, middle = image.dtype == "float32" and 0.5 or 127, colours = channels == 3 or channels == 1, channels = channels,
+  }
 end
 
--- read(path, seen) -> { file =, steps =, text = }; `seen` are the variables of the file: size, crop, middle and colours, those of RGB
--- bytes where it has none
+-- new(base) -> a chain with the steps of another one, or none
+function chain.new(base)
+  local self = { file = base and base.file, text = base and base.text, steps = {} }
+  for i, step in ipairs(base and base.steps or {}) do self.steps[i] = step end
+  return setmetatable(self, { __index = chain })
+end
+
+-- read(path, seen) -> { file =, steps =, text = }. A step has stage, params, and its line, or the option that made it; `seen` are the
+-- variables of the file: size, crop, middle and colours, those of RGB bytes where it has none
 function chain.read(path, seen)
   if seen.middle == nil then seen.middle, seen.colours = 127, true end
   local self, known = { file = path, steps = {} }, {}
   local environment = setmetatable({}, {
     __index = function(_, name)
-      if seen[name] ~= nil then return seen[name] end
+      if variables[name] and seen[name] ~= nil then return seen[name] end
       if library[name] ~= nil then return library[name] end
       return function(params)
         if type(params) ~= "table" then core.fail(("%s takes a table of parameters: %s { ... }"):format(name, name)) end
@@ -115,8 +128,7 @@ function chain.read(path, seen)
       core.fail(("%s: item %d of the list is a %s; a step is the call of a stage, such as flip {}"):format(path, i, type(step)))
     end
     if step then
-      step.i = #self.steps + 1
-      self.steps[step.i] = step
+      self.steps[#self.steps + 1] = step
     end
   end
   return setmetatable(self, { __index = chain })
@@ -225,6 +237,9 @@ function chain:add(g, image, mask, more, how)
     local ok, made, other
     if both and separate and of_colours[step.stage] then ok, made, other = pcall(apart, g, step, wanted)
     else ok, made = pcall(g.stage, g, step.stage, wanted) end
+    if not ok and step.without and tostring(made):find "unknown stage" then
+      args.usage("--%s: this build has no stage '%s'; %s does without", step.option, step.stage, step.without)
+    end
     if not ok then core.fail(("%s: %s"):format(at(self, step), (tostring(made):gsub("^%S+%.lua:%d+: ", "")))) end
     local given, images = pcall(function() return made.images[1] end)
     if not given then core.fail(("%s: %s makes no images, so it is no step of a chain"):format(at(self, step), step.stage)) end

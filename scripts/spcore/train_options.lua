@@ -4,6 +4,7 @@ local args = require "spcore.args"
 local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
+local chain_options = require "spcore.chain_options"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local twos = require "spcore.twos"
@@ -47,11 +48,12 @@ local of_pixels = {
   },
 }
 
--- parse(own, how) -> the values of a script's own options over the shared ones. how: as of sp.args; masks = images have masks or maps;
+-- args(own, how) -> the values of a script's own options over the shared ones. how: as of sp.args; masks = images have masks or maps;
 -- size = pixels of a side with --backbone
-function train_options.parse(own, how)
+function train_options.args(own, how)
   local options = { size = { -1, "pixels of a side", default = "64; with --backbone " .. how.size, min = 1, max = 4096 } }
-  for _, list in ipairs { shared, how.masks and of_pixels or {}, own } do
+  local augmentation = chain_options.options()
+  for _, list in ipairs { augmentation, shared, how.masks and of_pixels or {}, own } do
     for name, option in pairs(list) do options[name] = option end
   end
   return args.parse(options, { doc = how.doc, moved = how.moved, without = { "by_hand" }, checkpoints = true })
@@ -65,21 +67,27 @@ local function check_size(opt)
     math.max(halved, size // halved * halved))
 end
 
--- Where images are augmented, or nil; the file of the chain, or nil. none: what is said where --augment names no file and has to.
-local function augmentation(opt, none)
+-- Where images are augmented; the file of the chain that options change, or nil. usual: that of the script; none: what is said where
+-- it has none and --augment names no file.
+local function augmentation(opt, usual, none)
   local place, file = chain.option(opt.augment)
-  if none and not file and place ~= "none" then
+  local options = chain_options.of(opt)
+  if file and options[1] then args.usage("--%s: %s has its own stages; leave it out", options[1], file) end
+  if opt.kernel > 0 and opt.blur == "" then args.usage "--kernel: goes with --blur X" end
+  if none and not file and place ~= "none" and not options[1] then
     args.usage("--augment %s: %s; name a chain, such as --augment chains/seg.lua", opt.augment, none)
   end
-  augment_sheet.check(opt, place ~= "none", "such as --augment " .. (none and "chains/seg.lua" or "chains/cls.lua"))
+  if place ~= "none" then file = file or usual end
+  if options[1] and place == "none" then place = "auto" end
   return place, file
 end
 
--- check(opt, t) -> what --backbone is, or nil; where images are augmented; the chain's file, or nil. The numbers of the command line
--- that hang on others are filled in, as settings.json tells them. t: { size = with --backbone, steps =, masks =, frozen = the encoder
--- stays as it is, instead = what to do where its weights are missing, only = options that go with --backbone alone, no_chain = see above }
+-- check(opt, t) -> what --backbone is, or nil; where images are augmented; the file of the chain that options change, or nil. The
+-- numbers of the command line that hang on others are filled in, as settings.json tells them. t: { size = with --backbone, steps =,
+-- masks =, frozen = the encoder stays as it is, instead = what to do where its weights are missing, only = options that go with
+-- --backbone alone, chain = the augmentation where --augment names no file, no_chain = what is said where there is none }
 function train_options.check(opt, t)
-  local place, file = augmentation(opt, t.no_chain)
+  local place, file = augmentation(opt, t.chain, t.no_chain)
   local only, no = { weights = "", variant = "" }, { width = 8, levels = 3 }
   if t.masks then only.model, only.output_stride = "unet", 0 end
   if rawget(opt, "encoder") then no.encoder = "" end

@@ -4,6 +4,7 @@
 local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
+local chain_options = require "spcore.chain_options"
 local core = require "spcore.core"
 local data_defaults = require "spcore.data_defaults"
 local first_weights = (require "spcore.checkpoint").first_weights
@@ -21,17 +22,28 @@ local words = require "spcore.words"
 local trainer = {}
 trainer.__index = trainer
 
--- new(opt, t): t as of train_options.check, and target = of the reader; chain = the augmentation where --augment names no file;
--- encoder = the file of its weights where the command line has none; sees_one = an encoder that reads one image, in words;
--- siamese = how it gets frozen, in words, where leaving --train-encoder out does not do it
-function trainer.new(opt, t)
-  local known, place, file = train_options.check(opt, t)
-  local self = setmetatable({ opt = opt, t = t, known = known, place = place }, trainer)
-  if place ~= "none" then self.file = file or t.chain end
+-- The chain of a run whose images are such, or bytes of RGB; nil: there is none.
+local function chain_of(self, image)
+  local opt, masks = self.opt, self.t.masks
+  if self.place == "none" then return end
   -- Behind a backbone a classifier sees the middle that its weights want of each image, which augmentation moves about; the small one
   -- sees 7/8 of an image that may be squashed.
-  self.crop = known and not t.masks and opt.size or opt.size * 7 // 8
-  local steps = self.file and chain.read(self.file, { size = opt.size, crop = self.crop }) or nil
+  local whole, crop = opt.size, opt.size * 7 // 8
+  if self.known and not masks then whole, crop = backbone.reading(self.known, opt.size, true).size, opt.size end
+  local seen = chain.seen(image or { shape = { 1, 3 }, dtype = "uint8" }, opt.size, crop)
+  seen.whole = { whole, whole }
+  local steps = chain_options.over(opt, self.file and chain.read(self.file, seen) or nil, seen, masks)
+  return (steps.file or steps.steps[1]) and steps or nil
+end
+
+-- new(opt, t): t as of train_options.check, and target = of the reader; encoder = the file of its weights where the command line has
+-- none; sees_one = an encoder that reads one image, in words; siamese = how it gets frozen, in words, where leaving --train-encoder out
+-- does not do it
+function trainer.new(opt, t)
+  local known, place, file = train_options.check(opt, t)
+  local self = setmetatable({ opt = opt, t = t, known = known, place = place, file = file }, trainer)
+  local steps = chain_of(self)
+  augment_sheet.check(opt, steps, "such as --augment " .. (t.no_chain and "chains/seg.lua" or "chains/cls.lua"))
   local cropped = not t.masks and steps and steps:window() or nil
   self.chain = steps
   self.model = { target = t.target == "map" and "map" or nil, size = opt.size, crop = cropped }
@@ -66,8 +78,6 @@ local function chained(self, data)
   how.stereo = how.stereo and (self.t.masks or self.target == "numbers")
   return how
 end
-
-local function chain_of(self, image) return chain.read(self.file, chain.seen(image, self.opt.size, self.crop)) end
 
 -- Windows at the size of the network.
 local function resized(self, g, x, on_cpu)

@@ -57,6 +57,7 @@ try '' schedule --dot train_seg.lua --dot
 try '--fast' run 'a script.lua' --fa
 try 'a b' run 'a script.lua' --mode ''
 try '' run mine.lua --
+try '' run train_seg.lua --rotate ''
 try 'notes.txt' run train_seg.lua --data no
 try 'a folder' diff a
 try 'blur' inspect bl

@@ -32,7 +32,6 @@ UNREACHED = [
     ("plugins/kits/image/*.c", "install that (Debian", BUILD),
     ("plugins/kits/tar/walk.c", "install that (Debian", BUILD),
     ("plugins/kits/fetch/library.c", "install it (Debian", BUILD),
-    ("scripts/show_augment.lua", "--hue 0", "another build prints it, without that stage"),
     ("scripts/spcore/network.lua", "is not written, so `spcore export` has nothing to read:", "a stage of others, whose parameters are no JSON"),
     ("plugins/kits/fetch/transfer.c", "name a folder with more room", "needs a disk with more room"),
     ("plugins/devices/cuda/lib.c", "", GPU),

@@ -61,6 +61,8 @@ def options_of_training(c):
         c.cures(script + " --size 65", "a multiple of 8 is wanted", "--size 64", status=2)
     c.cures(seg + " --width 16", "the shipped encoder has 8", "--train-encoder", ("--width", None), status=2)
     c.cures(seg + " --levels 2", "the shipped encoder has 3", "--train-encoder", ("--levels", None), status=2)
+    c.cures(seg + " --kernel 3", "--kernel: goes with --blur X", ("--blur X", "--blur 1"), status=2)
+    c.cures(seg + " --flip 0.5 --augment chains/seg.lua", "chains/seg.lua has its own stages; leave it out", ("--flip", None), status=2)
     c.cures(seg + " --override", "--override goes with --resume", ("--override", None), status=2)
     c.cures(seg + " --min-delta 0.1", "--min-delta goes with --patience", ("--patience", "--patience 2 --eval-every 1 --steps 3"), status=2)
     c.cures(seg + " --size 64 --backbone resnet18", "frozen, with random weights, it is of no use", "--train-encoder", status=2)

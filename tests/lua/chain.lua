@@ -63,6 +63,44 @@ do -- with masks, which must keep their size
   t.eq(json.read(here .. "/seg/settings.json").augmentation.steps[1], "flip")
 end
 
+do -- options make the same chain, or change one that is there
+  local plain = losses(run(cls))
+  local all = "--crop 0.875 --flip 0.5 --rotate 45 --jitter 0.3 --hue 0.1 --blur 0.1,1 --kernel 3 "
+  t.eq(losses(run(cls .. "--augment none " .. all)), plain)
+  t.eq(losses(run(cls .. "--augment cpu --device mock --rotate 45")), plain)
+  local function steps_of(line, name)
+    local bits = losses(run(line .. "--checkpoint-every 3 --out " .. name))
+    local told = json.read(here .. "/" .. name .. "/settings.json")
+    return table.concat(told.augmentation and told.augmentation.steps or {}, "; "), bits, told
+  end
+  local steps, bits, told = steps_of(cls .. "--rotate 10 --jitter 0 --blur 0 --crop 0.5 --erase 0.3 ", "changed")
+  t.eq(steps, "batch_crop size 8; flip; batch_rotate degrees 10 fill 127 mode bilinear; color_jitter hue 0.1; erase p 0.3 value 127")
+  t.ok(bits ~= plain, "options change nothing")
+  t.eq(told.model.crop, 8, "validation takes the middle of such a size")
+  t.eq(steps_of(cls .. "--crop 0 --flip 0 --rotate 0 --jitter 0 --hue 0 --blur 0 ", "off"), "")
+  t.eq(losses(run(cls .. "--augment none ")), losses(run(cls .. "--crop 0 --flip 0 --rotate 0 --jitter 0 --hue 0 --blur 0")))
+  local line = "--flip 0.5,0.2 --rotate 20 --crop 0.75 --scale 0.8,1.25 --shift 0.1 --elastic 30,2 --noise 0.02,0.05 "
+  local file = chain("masks.lua", [[
+return {
+  batch_crop { size = 12 }, resize { size = 16 }, flip { horizontal = 0.5, vertical = 0.2 },
+  batch_rotate { degrees = 20, mode = "bilinear", fill = middle },
+  affine { scale = { 0.8, 1.25 }, translate = 0.1, mode = "bilinear", fill = middle },
+  elastic { alpha = 30, sigma = 2, fill = middle }, gaussian_noise { sigma = { 0.02, 0.05 } },
+}]])
+  local masks, seg_bits = steps_of(seg .. line, "masks")
+  t.match(masks, "^batch_crop size 12; resize size 16; flip horizontal 0.5 vertical 0.2; batch_rotate degrees 20 ")
+  t.eq(losses(run(seg .. file)), seg_bits) -- masks go along
+  t.eq(losses(run(seg .. line .. "--augment cpu --device mock --strategy pipelined")), seg_bits)
+  local function weights() return t.read(here .. "/masks/weights.safetensors") end
+  local whole = weights()
+  for _, name in ipairs { "checkpoint-4", "weights", "summary" } do
+    os.remove(("%s/masks/%s.safetensors"):format(here, name))
+    os.remove(("%s/masks/%s.json"):format(here, name))
+  end
+  run "run train_seg.lua --resume masks --quiet"
+  t.ok(weights() == whole, "a run that goes on has its augmentation")
+end
+
 do -- one picture of it
   chain("sheet.lua", "return { resize { size = 24 }, grey { p = 0.5 }, channel_drop {}, rand_augment {}, trivial_augment {}, erase {} }")
   run "run show_augment.lua shapes --augment sheet.lua --size 32 --cell 32 --samples 2 --variants 2 --quiet --out a.png"
@@ -106,6 +144,12 @@ wrong(cls .. "--augment gpus", "%-%-augment gpus: choose one of auto, cpu, gpu, 
 wrong(cls .. "--augment gpu:copy.lua --device cpu", "the training runs on the cpu")
 wrong(seg .. "--augment copy.lua", "copy.lua: it makes 14 x 14 of 16 x 16.*batch_resized_crop { size = size } cuts windows")
 wrong(seg .. "--augment auto", "a segmentation has no augmentation of its own; name a chain, such as %-%-augment chains/seg.lua")
+wrong(seg .. "--flip 0.5 --augment chains/seg.lua", "%-%-flip: chains/seg.lua has its own stages; leave it out")
+wrong(cls .. "--rotate 1,2,3", "%-%-rotate 1,2,3: one number, or up to 2 with commas between, are expected")
+wrong(cls .. "--erase 1.5", "%-%-erase 1.5: 1.5 is above 1")
+wrong(cls .. "--scale 0.5,nan", "%-%-scale 0.5,nan: one number, or up to 2")
+wrong(cls .. "--kernel 3", "%-%-kernel: goes with %-%-blur X")
+wrong(cls .. "--blur 1 --kernel 4", "%-%-blur: .*a kernel of 4 pixels has no middle")
 wrong("run show_augment.lua shapes --augment copy.lua --order flip", "%-%-order: copy.lua has its own stages; leave it out")
 wrong("run show_augment.lua shapes --augment auto", "such as the shipped chains/cls.lua")
 
@@ -129,6 +173,7 @@ do -- a sheet of what this run's own augmentation makes, in place of the trainin
   t.ok(sheet(cls .. " --augment copy.lua --seed 2", 6) ~= cls_sheet)
   t.ok(sheet(cls .. " --augment other.lua", 6) ~= cls_sheet)
   sheet(seg .. " --augment chains/seg.lua", 6)
+  t.ok(sheet(seg .. "--flip 1", 6) ~= sheet(seg .. "--flip 0,1", 6), "its options have no say")
   t.eq(select(2, t.spcore(here, seg .. "--show-augment s.png")), "", "what is printed")
   local code, _, err = t.spcore(here, seg .. "--show-augment s.png")
   t.eq(code, 2)

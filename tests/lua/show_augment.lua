@@ -53,6 +53,7 @@ do -- each stage can be left out, then it is not on the sheet; without any, thre
   local a = sheet("c.png", "shapes --order crop,flip" .. small)
   t.ok(a ~= sheet("d.png", "shapes --order flip,crop" .. small), "the order counts")
   sheet("c.png", "shapes --crop 20,24 --resize 40,16 --flip 0.5,0.2 --rotate -10,80 --mode bilinear --jitter 0.1,0,0.4 "
+    .. "--scale 1.2 --shift 0.1,0 --shear -5,5 --perspective 0.2 --elastic 20,3 --noise 0.02 --erase 0.5,0.1,0.2 "
     .. "--blur 1.5 --kernel 3 --same-on-batch --text 2 --size 24,40 --samples 20 --variants 2")
 end
 
@@ -103,11 +104,12 @@ wrong("shapes --crop 2.5", 2, "%-%-crop 2.5: a part of the side up to 1, or whol
 wrong("shapes --crop 0.5,0", 2, "%-%-crop 0.5,0: a part")
 wrong("shapes --crop 200", 1, "a window of 200 x 200 does not fit into images of 128 x 128")
 wrong("shapes --flip -1", 2, "%-%-flip %-1: %-1 is below 0")
-wrong("shapes --flip 2", 1, "'horizontal': 2 is above 1")
+wrong("shapes --flip 2", 2, "%-%-flip 2: 2 is above 1")
 wrong("shapes --rotate nan", 2, "%-%-rotate nan: one number")
 wrong("shapes --rotate 30,10", 1, "the first is the lowest angle")
 wrong("shapes --jitter 1,2", 2, "%-%-jitter 1,2: one number, or brightness,contrast,saturation")
-wrong("shapes --hue 0.7", 1, "'hue': 0.7 is above 0.5")
+wrong("shapes --hue 0.7", 2, "%-%-hue 0.7: 0.7 is above 0.5")
+wrong("shapes --scale 1.2,0.8", 2, "%-%-scale 1.2,0.8: factors above 0 are expected, the lower one first, such as 0.8,1.25")
 wrong("shapes --kernel 4", 1, "a kernel of 4 pixels has no middle")
 wrong("shapes --mode cubic", 2, "%-%-mode cubic: choose one of nearest, bilinear")
 wrong("shapes --order crop,crp", 2, "%-%-order crop,crp: there is no 'crp'")
@@ -171,7 +173,7 @@ do -- a build that lacks a stage: the program with some of its plugins
   t.eq(err, "")
   t.eq(code, 0)
   code, err = lacking "--flip 0 --rotate 0 --jitter 0 --hue 0.2"
-  t.one_line(err, "%-%-jitter: this build has no stage 'color_jitter'; %-%-jitter 0 %-%-hue 0 does without")
+  t.one_line(err, "%-%-hue: this build has no stage 'color_jitter'; %-%-jitter 0 %-%-hue 0 does without")
   t.eq(code, 2)
   code, err = lacking "--order crop --cell 16"
   t.one_line(err, "%-%-cell 16: this build has no stage 'resize'; %-%-cell 32 does without")
