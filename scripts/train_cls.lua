@@ -3,6 +3,7 @@
 -- training runs.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
+local class_weights = require "spcore.class_weights"
 local measure = require "spcore.measure"
 local targets = require "spcore.targets"
 local train_options = require "spcore.train_options"
@@ -20,6 +21,7 @@ local opt = train_options.args({
   batch = { 32, "images a step", min = 1, max = 65535, sets = "reader.batch" },
   steps = { -1, "optimizer steps", default = "1000", min = 1 },
   samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 1 },
+  class_weights = class_weights.option,
   label_smoothing = { 0.0, "part of a label that goes to all classes", min = 0.0, max = 0.999 },
   encoder = { "", "weights that the encoder begins with", value = "FILE" },
   cache = backbone.options.cache,
@@ -44,9 +46,8 @@ opt.target = t.built_in and opt.target == "auto" and "class"
   or targets.of(opt, opt.data, function(other, target) return t:source("train", other, { target = target }) end)
 t.target = opt.target
 model.target = opt.target ~= "class" and opt.target or nil
-if model.target and opt.label_smoothing > 0 then
-  sp.usage("--label-smoothing: goes with one class, not with --target %s", opt.target)
-end
+local of_classes = model.target and (opt.label_smoothing > 0 and "label-smoothing" or opt.class_weights ~= "none" and "class-weights")
+if of_classes then sp.usage("--%s: goes with one class, not with --target %s", of_classes, opt.target) end
 if model.target == "numbers" then
   model.numbers = targets.scale(opt, function(other) return t:source("train", other) end)
 elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end
@@ -59,5 +60,7 @@ if not model.target then
   if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
 end
 measure.add(g, opt, { kind = opt.target, logits = logits, targets = data.label, classes = data.classes })
-t:train(targets.loss(g, model, logits, data.label, { label_smoothing = opt.label_smoothing }))
+t:train(targets.loss(g, model, logits, data.label, {
+  label_smoothing = opt.label_smoothing, class_weights = t:class_weights(),
+}))
 t:run(function(one, seen) return { label = one.label, target = model.target, numbers = model.numbers, logits = seen } end)

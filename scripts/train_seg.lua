@@ -2,6 +2,7 @@
 -- Trains a segmentation decoder behind a frozen encoder, on the CPU too: a small U-Net, or a head behind a known backbone.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
+local class_weights = require "spcore.class_weights"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local train_options = require "spcore.train_options"
@@ -18,6 +19,7 @@ local opt = train_options.args({
   steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000", min = 1 },
   samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 1, sets = "reader.samples" },
   loss = { "cross_entropy", "the loss", choices = { "cross_entropy", "dice", "focal" } },
+  class_weights = class_weights.option,
   label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
@@ -28,9 +30,8 @@ local opt = train_options.args({
   },
 }, { doc = "Trains a segmentation decoder behind a frozen encoder.", masks = true, size = 256, moved = { reference = "reference_seg.lua" } })
 
-if opt.label_smoothing > 0 and opt.loss ~= "cross_entropy" then
-  sp.usage("--label-smoothing: goes with --loss cross_entropy, not with %s", opt.loss)
-end
+local of_entropy = opt.loss ~= "cross_entropy" and (opt.label_smoothing > 0 and "label-smoothing" or opt.class_weights ~= "none" and "class-weights")
+if of_entropy then sp.usage("--%s: goes with --loss cross_entropy, not with %s", of_entropy, opt.loss) end
 if opt.cache ~= "off" and opt.train_encoder then
   sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
@@ -56,6 +57,7 @@ local image, mask = t:augmented(data)
 local logits = t:network(image, data.classes)
 local loss = g[opt.loss] {
   logits, mask, ignore_index = 255, label_smoothing = opt.loss == "cross_entropy" and opt.label_smoothing or nil,
+  class_weights = t:class_weights(),
 }
 g.confusion { logits, mask, ignore_index = 255 }
 measure.add(g, opt, { kind = "mask", logits = logits, targets = mask, classes = data.classes, ignore_index = 255 })

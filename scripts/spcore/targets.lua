@@ -58,7 +58,7 @@ end
 function targets.loss(g, model, logits, label, how)
   if model.target == "labels" then return g.bce { logits, label } end
   if model.target == "numbers" then return g.mse { logits, label } end
-  return g.cross_entropy { logits, label, label_smoothing = how.label_smoothing }
+  return g.cross_entropy { logits, label, label_smoothing = how.label_smoothing, class_weights = how.class_weights }
 end
 
 -- "validation age MAE 1.5, RMSE 2" of what an evaluation of labels or numbers gave, where `measure` says less; nil: it does not.

@@ -15,7 +15,12 @@ local shared = {
   batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
-  lr = { -1.0, "highest learning rate", default = "6e-3; with --backbone 1e-3", min = 0.0 },
+  optimizer = { "adamw", "what updates weights", choices = { "adamw", "sgd" } },
+  lr = { -1.0, "highest learning rate", default = "6e-3, with --backbone 1e-3; of sgd 0.1 and 0.01", min = 0.0 },
+  momentum = { 0.9, "of --optimizer sgd: part of the former update that is kept", min = 0.0, max = 0.999999 },
+  weight_decay = { -1.0, "how weights shrink: of adamw by this times the rate, of sgd as part of the gradient", default = "1e-2; of sgd 1e-4",
+    min = 0.0, max = 1000000 },
+  clip_norm = { 0.0, "gradients are scaled down to this norm over all of them", default = "never", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
     default = "none" },
@@ -101,7 +106,10 @@ function train_options.check(opt, t)
   numbers.check(opt)
   opt.size = opt.size > 0 and opt.size or known and t.size or 64
   opt.steps = opt.steps > 0 and opt.steps or t.steps
-  opt.lr = opt.lr >= 0 and opt.lr or known and 1e-3 or 6e-3
+  local sgd = opt.optimizer == "sgd"
+  if not sgd and opt.momentum ~= 0.9 then args.usage "--momentum: goes with --optimizer sgd" end
+  if opt.lr < 0 then opt.lr = sgd and (known and 0.01 or 0.1) or known and 1e-3 or 6e-3 end
+  if opt.weight_decay < 0 then opt.weight_decay = sgd and 1e-4 or 1e-2 end
   if not known then check_size(opt) end
   return known, place, file
 end

@@ -5,6 +5,7 @@ local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local chain_options = require "spcore.chain_options"
+local class_weights = require "spcore.class_weights"
 local core = require "spcore.core"
 local data_defaults = require "spcore.data_defaults"
 local first_weights = (require "spcore.checkpoint").first_weights
@@ -160,11 +161,20 @@ end
 
 -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of squared gradients
 -- shorten that.
+local function optimizer_of(g, opt)
+  local how = { lr = opt.lr, weight_decay = opt.weight_decay, ema = opt.ema, clip_norm = opt.clip_norm > 0 and opt.clip_norm or nil }
+  if opt.optimizer == "sgd" then how.momentum = opt.momentum else how.betas = { 0.9, 0.99 } end
+  return g:stage(opt.optimizer, how)
+end
+
+-- What a label of each class counts, or nil.
+function trainer:class_weights()
+  return class_weights.of(self.opt, self.train_data, function(other, more) return self:source("train", other, more) end)
+end
+
 function trainer:train(loss)
   local opt, g = self.opt, self.graph
-  g:train {
-    loss, optimizer = g.adamw { lr = opt.lr, betas = { 0.9, 0.99 }, weight_decay = 1e-2, ema = opt.ema }, lr = rate_of(opt),
-  }
+  g:train { loss, optimizer = optimizer_of(g, opt), lr = rate_of(opt) }
   opt.eval_every = train_options.every(opt)
   if self.samples then opt.samples = self.samples end
   if opt.eval_every < opt.steps then g:evaluate { data = self.val, every = opt.eval_every } end

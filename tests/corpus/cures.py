@@ -2,8 +2,11 @@
 # needs: onednn images jansson
 # needs no torch
 """Messages whose cure is an option: it is one that the command takes, and works as written."""
+import json
 import os
 import sys
+
+import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from kit import case, main
@@ -62,6 +65,42 @@ def broken_files(c):
     for k in range(5):
         c.write(f"d/images/{k}.png", "not an image")
     c.run(TRAIN.replace("--steps 1", "--steps 5 --eval-every 5") + " --set reader.max_bad=2", 1, "3 broken files, and max_bad is 2; max_bad = 19 (")
+
+
+@case
+def class_weights(c):
+    "--class-weights balanced: what it counts, of masks all, and what it prints, has the bits of the numbers that it stands for"
+    for k in range(80):  # more than are looked at before a training
+        mask = np.zeros((8, 8), np.uint8)
+        mask[:, 6:] = 1
+        c.image(f"d/images/{k}.png", 8)
+        c.image(f"d/masks/{k}.png", mask)
+        c.image(f"e/{'ab'[k % 4 == 0]}/{k}.png", 8)
+    c.write("d/classes.txt", "common\nrare\n")
+    few = " --size 16 --batch 4 --steps 5 --pictures 0 --seed 3 --levels 1 --width 2 --device cpu --out "
+    for run, says, given in (
+            ("run train_seg.lua --data d --train-encoder", "balanced by pixels of 71 masks: common 0.6667, rare 2", "0.666667,2"),
+            ("run train_cls.lua --data e --augment none", "balanced by samples: a 0.6731, b 1.944", "0.673077,1.94444")):
+        name = run.split()[1][:9]
+        c.run(run + few + name + " --class-weights balanced", says=says)
+        c.run(run + few + name + f"-given --class-weights {given}", says="class weights, given: ")
+        c.run(run + few + name + "-none", lacks="class weights")
+        bits = [open(c.path(name + end + "/weights.safetensors"), "rb").read() for end in ("", "-given", "-none")]
+        assert bits[0] == bits[1] != bits[2], name
+
+
+@case
+def optimizers(c):
+    "--optimizer, --weight-decay, --clip-norm and --momentum have a say; what the rate and the decay are is recorded"
+    run = "run train_cls.lua --samples 16 --size 16 --batch 4 --steps 2 --pictures 0 --levels 1 --width 2 --augment none --device cpu --out r"
+    bits = set()
+    for k, (more, lr, decay) in enumerate((("", 6e-3, 1e-2), (" --weight-decay 0.5", 6e-3, 0.5), (" --clip-norm 0.01", 6e-3, 1e-2),
+                                           (" --optimizer sgd", 0.1, 1e-4), (" --optimizer sgd --momentum 0", 0.1, 1e-4))):
+        c.run(f"{run}{k}{more}")
+        told = json.load(open(c.path(f"r{k}/settings.json")))["options"]
+        assert (told["lr"], told["weight_decay"]) == (lr, decay), told
+        bits.add(open(c.path(f"r{k}/weights.safetensors"), "rb").read())
+    assert len(bits) == 5, "some have no say"
 
 
 @case

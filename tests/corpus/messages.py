@@ -63,6 +63,17 @@ def options_of_training(c):
     c.cures(seg + " --levels 2", "the shipped encoder has 3", "--train-encoder", ("--levels", None), status=2)
     c.cures(seg + " --kernel 3", "--kernel: goes with --blur X", ("--blur X", "--blur 1"), status=2)
     c.cures(seg + " --flip 0.5 --augment chains/seg.lua", "chains/seg.lua has its own stages; leave it out", ("--flip", None), status=2)
+    c.cures(seg + " --momentum 0.5", "--momentum: goes with --optimizer sgd", "--optimizer sgd", status=2)
+    for script, other in ((seg, " --loss dice"), (cls, " --target labels --data n.csv")):
+        c.write("n.csv", "file,a,b\n" + "".join(f"{k}.png,{k % 2},1\n" for k in range(8)))
+        for k in range(8):
+            c.image(f"{k}.png", 8)
+        c.cures(script + other + " --class-weights balanced", "--class-weights: goes with", ("--class-weights", None), status=2)
+    c.cures(seg + " --class-weights balanced", "shapes is made up and has nothing to count", ("--class-weights", None), status=2)
+    pairs(c, "d", 8)
+    c.cures(seg + " --data d --class-weights 1", "there are 2 classes (class 0, class 1), and 1 number;", "--class-weights balanced", status=2)
+    c.run(seg + " --data d --class-weights 1,x", 2, "'x' is no number of at least 0; balanced, or a number for each class are expected")
+    c.run(seg + " --data d --class-weights 0,0", 2, "nothing counts; one at least is above 0")
     c.cures(seg + " --override", "--override goes with --resume", ("--override", None), status=2)
     c.cures(seg + " --min-delta 0.1", "--min-delta goes with --patience", ("--patience", "--patience 2 --eval-every 1 --steps 3"), status=2)
     c.cures(seg + " --size 64 --backbone resnet18", "frozen, with random weights, it is of no use", "--train-encoder", status=2)
