@@ -63,6 +63,22 @@ local function own_steps(dir)
   return own
 end
 
+local function file_of(self, step) return ("%s/checkpoint-%d.safetensors"):format(self.dir, step) end
+
+-- Of a run that was killed before it came to that, what is older than the one that it goes on from and the one before it. It may
+-- end without another.
+local function tidy_before(self)
+  local seen = false
+  for _, step in ipairs(saved_steps(self.dir)) do -- the newest first
+    local older = self.saved[step] and step < self.last_step
+    if older and seen then
+      if ranks.first then os.remove(file_of(self, step)) end
+      self.saved[step] = nil
+    end
+    seen = seen or older
+  end
+end
+
 -- new{ dir =, graph =, files = { metrics, ... }, every = text, max_time = text, total = steps or nil }
 function checkpoint.new(t)
   local self = setmetatable(t, checkpoint)
@@ -82,10 +98,9 @@ function checkpoint.new(t)
   self.safe = self.last_step -- of a run that goes on: the file that it was read from stays with the next one
   self.about = json.encode { form = FORM, seed = t.graph._opt.seed, script = core.env().script:match "[^/]*$",
     graph = identity.describe(t.graph), same = identity.of(t.graph) }
+  tidy_before(self)
   return self
 end
-
-local function file_of(self, step) return ("%s/checkpoint-%d.safetensors"):format(self.dir, step) end
 
 -- What is read to go on has the weights; with `averages` those have their place that were evaluated.
 local function snapshot(self, path, step, extra, averages)

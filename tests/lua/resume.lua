@@ -71,6 +71,14 @@ for i, step in ipairs { 3, 11, 20, 21, 38 } do
   t.eq((out:match "resumed after step (%d+)" or out:match "starts again at step (1): %S+ has no checkpoint yet" - 1) % 8, 0)
   same("whole", name)
 end
+do -- killed between a checkpoint and the removal of the one before the one before it, and with no other to come
+  local kill = "cp stale/checkpoint-24.safetensors stale/checkpoint-16.safetensors; kill -KILL $PPID"
+  t.eq(run(("--out stale --quiet --checkpoint-every 8 --at 38 --command '%s'"):format(when("stale/checkpoint-32.safetensors", kill))), 137)
+  t.eq(checkpoints "stale", "16 24 32")
+  t.eq(run "--resume stale --at -1 --override --quiet", 0)
+  t.eq(checkpoints "stale", "24 32")
+  same("whole", "stale")
+end
 local plugin = ("--plugin '%s/toy.so' "):format(os.getenv "SP_TEST_PLUGINS") -- a list of one
 t.eq(run("--out plug --quiet --checkpoint-every 8 --at 11 --command 'kill -KILL $PPID' " .. plugin), 137)
 t.eq(run "--resume plug --at 21 --override --prefetch 3 --quiet", 137)
