@@ -147,7 +147,7 @@ local function outcome(self, ok, why)
     not_saved(self, w.step, ", what was saved before is still there: " .. why)
   elseif not w.best then
     tidy(self, w.step)
-    progress.print("saved step %d: %s", w.step, w.path)
+    if not w.last then progress.print("saved step %d: %s", w.step, w.path) end
   end
   return ok
 end
@@ -307,12 +307,13 @@ local function kept_of(about)
   return type(about.kept) == "table" and unpacked(about.kept) or {}
 end
 
--- Behind the loop: what is under way is waited for; all of a run that is to end early is saved where it was not yet.
+-- Behind the loop: what is under way is waited for, and the end is saved where it was not yet, so that a run can be longer than it was
+-- meant to be.
 function checkpoint:close(seen)
   self.pending = nil
-  if self:asked() and not self.stopped and seen == self.raw:boundary() and seen ~= self.last_step and take(self, seen) then
+  if not self.stopped and seen == self.raw:boundary() and seen ~= self.last_step and take(self, seen) then
     local p = self.pending
-    self.pending = nil
+    self.pending, p.last = nil, not self:asked()
     write(self, p)
   end
   poll(self, true)

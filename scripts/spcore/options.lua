@@ -173,10 +173,11 @@ options.resuming = {
   override = { false, "with --resume: accept options that differ from the run's, or another graph", resume = "session",
     more = "With *--resume*: accept options of the command line that differ from the run's, or another graph, and "
       .. "report them." },
-  checkpoint_every = { "5m", "save all that --resume needs every N steps, or 90s, 5m, 2h; 0: at a signal only",
+  checkpoint_every = { "5m", "save all that --resume needs every N steps, or 90s, 5m, 2h; 0: at a signal and at the end only",
     value = "N|TIME", resume = "free",
     more = "Save all that *--resume* needs every N steps, or every 90s, 5m, 2h; 0: only when a signal or *--max-time* "
-      .. "ends the run. There is at most one checkpoint in *--run-ahead* + 1 steps. The two newest are kept." },
+      .. "ends the run, and at its end, which is saved in any case. There is at most one checkpoint "
+      .. "in *--run-ahead* + 1 steps. The two newest are kept." },
   on_usr = { "end", "at SIGUSR1 and SIGUSR2, as Slurm warns: end: save a checkpoint and end; save: and go on",
     choices = { "end", "save" }, resume = "free",
     more = "What SIGUSR1 and SIGUSR2 do, by which batch systems warn (*sbatch --signal=USR1@120*, submitit): *end*: save a "

@@ -83,9 +83,14 @@ local function recall(self)
   -- Where the save of a validation's weights failed, the best one is that whose weights there are.
   if not self.best or (rawget(self.opt, "checkpoint_every") or "") == "" then return end
   local b = checkpoint.best_of(self.dir)
-  if not b then self.best = nil
-  elseif b.metric == self.best.metric and b.step < self.best.step then
-    self.best = { worth = best.worth(b.metric, { [b.metric] = b.value }), metric = b.metric, value = b.value, step = b.step }
+  if not b then
+    self.best = nil
+    return
+  end
+  -- The validation of an end that is none any more is in no line.
+  local worth = best.worth(b.metric, { [b.metric] = b.value })
+  if b.metric == self.best.metric and (b.step < self.best.step or b.step < self.first and worth > self.best.worth) then
+    self.best = { worth = worth, metric = b.metric, value = b.value, step = b.step }
   end
 end
 

@@ -110,6 +110,9 @@ def runs_and_folders(c):
     c.cures("run train_seg.lua --resume r --out q", "--resume r: the run has its folder; leave --out away", ("--out", None), status=2)
     c.cures("run train_seg.lua --resume r --lr 0.5", "or take --override", ("--lr", None), status=2)
     c.cures(f"{go} --out p --patience 1", "--patience: there is no validation before the end", ("--eval-every", "--eval-every 1 --steps 3"))
+    for name in os.listdir(c.path("r")):
+        if name.startswith("checkpoint-"):
+            os.remove(c.path("r/" + name))
     c.run("run train_seg.lua --resume r", says="the run is complete, and has no checkpoint to go on from", lacks="--override")
     c.run(f"{SEG} --samples 16 --out s --steps 12 --checkpoint-every 2")
     r = c.run("run train_seg.lua --resume s", says="the run is complete; with --override and other options it goes on")

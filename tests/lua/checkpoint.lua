@@ -23,6 +23,7 @@ local function read(name) return t.read(dir.path .. "/" .. name) end
 
 -- ---- none at all ----
 t.eq(run "--out over --quiet", 0)
+t.ok(os.remove(dir.path .. "/over/checkpoint-7.safetensors"), "one of the end")
 t.eq(run "--resume over", 0) -- there is nothing to do
 local metrics, weights = read "over/metrics.jsonl", read "over/weights.safetensors"
 local code, out, err = run "--resume over --override --steps 9"
@@ -46,13 +47,14 @@ end
 
 -- ---- fewer than asked for, which is said at the start ----
 for line, wanted in pairs {
-  ["--checkpoint-every 1"] = { "3 6", "1: with %-%-run%-ahead 2 a checkpoint is saved each 3 steps\n$" },
-  ["--checkpoint-every 2 --run-ahead 5 --steps 14"] = { "6 12", "2: with %-%-run%-ahead 5 a checkpoint is saved each 6 steps\n$" },
+  ["--checkpoint-every 1"] = { "6 7", "1: with %-%-run%-ahead 2 a checkpoint is saved each 3 steps\n$" },
+  ["--checkpoint-every 2 --run-ahead 5 --steps 14"] = { "12 14", "2: with %-%-run%-ahead 5 a checkpoint is saved each 6 steps\n$" },
   ["--checkpoint-every 3 --accumulate 2 --steps 10"] = {
-    "4 8", "3: with %-%-run%-ahead 2 and 2 steps an update a checkpoint is saved each 4 steps\n$",
+    "8 10", "3: with %-%-run%-ahead 2 and 2 steps an update a checkpoint is saved each 4 steps\n$",
   },
-  ["--checkpoint-every 3"] = { "3 6" },
-  ["--checkpoint-every 1 --run-ahead 0"] = { "5 6" },
+  ["--checkpoint-every 3"] = { "6 7" },
+  ["--checkpoint-every 0"] = { "7" },
+  ["--checkpoint-every 1 --run-ahead 0"] = { "6 7" },
 } do
   local name = line:gsub("%W", "")
   code, out, err = run(line .. " --out " .. name)

@@ -57,7 +57,7 @@ end
 
 -- ---- killed, at any step and in any strategy ----
 t.eq(run "--out whole --quiet --checkpoint-every 8", 0)
-t.eq(checkpoints "whole", "24 32")
+t.eq(checkpoints "whole", "32 40")
 for i, step in ipairs { 3, 11, 20, 21, 38 } do
   local name, strategy = "k" .. i, i % 2 == 0 and "pipelined" or "serialized"
   t.eq(run(("--out %s --quiet --checkpoint-every 8 --strategy %s --at %d --command 'kill -KILL $PPID'"):format(name,
@@ -67,7 +67,7 @@ for i, step in ipairs { 3, 11, 20, 21, 38 } do
   code, out, err = run(("--resume %s --at -1 --override"):format(name))
   t.eq(code, 0, out .. err)
   t.match(out, "strategy " .. strategy) -- as it was, and as often saved
-  t.eq(checkpoints(name), "24 32")
+  t.eq(checkpoints(name), "32 40")
   t.eq((out:match "resumed after step (%d+)" or out:match "starts again at step (1): %S+ has no checkpoint yet" - 1) % 8, 0)
   same("whole", name)
 end
@@ -76,7 +76,7 @@ do -- killed between a checkpoint and the removal of the one before the one befo
   t.eq(run(("--out stale --quiet --checkpoint-every 8 --at 38 --command '%s'"):format(when("stale/checkpoint-32.safetensors", kill))), 137)
   t.eq(checkpoints "stale", "16 24 32")
   t.eq(run "--resume stale --at -1 --override --quiet", 0)
-  t.eq(checkpoints "stale", "24 32")
+  t.eq(checkpoints "stale", "32 40")
   same("whole", "stale")
 end
 local plugin = ("--plugin '%s/toy.so' "):format(os.getenv "SP_TEST_PLUGINS") -- a list of one
@@ -91,6 +91,19 @@ t.eq(run "--out acc2 --quiet --checkpoint-every 5 --accumulate 3 --at 33 --comma
 t.eq(run "--resume acc2 --override --at -1 --quiet", 0)
 same("acc", "acc2")
 
+-- ---- a run that is complete, and is to be longer ----
+for i, every in ipairs { "0", "8", "5m" } do
+  local name = "longer" .. i
+  t.eq(run(("--out %s --quiet --steps 24 --checkpoint-every %s"):format(name, every)), 0)
+  t.match(checkpoints(name), "24$")
+  t.match(select(2, run(("--resume %s"):format(name))), "the run is complete; with %-%-override and other options it goes on")
+  t.match(select(2, run(("--resume %s --override --steps 40"):format(name))), "resumed after step 24: ")
+  same("whole", name)
+end
+t.eq(run "--out longest --quiet --steps 19", 0) -- whose last validation no line has
+t.eq(run "--resume longest --override --steps 40 --quiet", 0)
+t.ok(t.read(dir.path .. "/whole/weights.safetensors") == t.read(dir.path .. "/longest/weights.safetensors"))
+
 -- ---- what cannot be gone on with ----
 for words, cure in pairs {
   ["--resume="] = "%-%-resume: the folder of a run is wanted", ["--resume ''"] = "the folder of a run is wanted",
@@ -103,7 +116,7 @@ do
   local before = t.read(dir.path .. "/whole/metrics.jsonl")
   local code, _, err = run "--resume whole --override --steps 20"
   t.eq(code, 1)
-  t.one_line(err, "%-%-resume whole: the run is to have 20 steps, and its checkpoint is at step 32: take more")
+  t.one_line(err, "%-%-resume whole: the run is to have 20 steps, and its checkpoint is at step 40: take more")
   t.eq(t.read(dir.path .. "/whole/metrics.jsonl"), before)
   t.ok(sys.there(dir.path .. "/whole/summary.json"))
 end
@@ -238,7 +251,7 @@ t.eq(code, 0)
 t.one_line(err, "step 16 was not saved, what was saved before is still there: .*checkpoint%-16")
 -- Names that no save can replace: each failure is told with --quiet, too, and a run without any save ends with an error.
 local taken = {}
-for step = 8, 32, 8 do taken[#taken + 1] = ("full3/checkpoint-%d.safetensors/x"):format(step) end
+for step = 8, 40, 8 do taken[#taken + 1] = ("full3/checkpoint-%d.safetensors/x"):format(step) end
 local all = table.concat(taken, " ")
 code, out, err = run("--out full3 --at 0 --command 'mkdir -p " .. all .. " full3/best.safetensors/x' --checkpoint-every 8 --quiet")
 t.eq(code, 1)
