@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- Trains a segmentation decoder behind a frozen encoder, on the CPU too: a small U-Net, or a head behind a known backbone.
+-- Trains a segmentation network, on the CPU too: a small U-Net, whose encoder learns along with data of one's own, or a head behind a
+-- known backbone.
 local sp = require "spcore"
 local backbone = require "spcore.backbone"
 local class_weights = require "spcore.class_weights"
@@ -21,22 +22,29 @@ local opt = train_options.args({
   loss = { "cross_entropy", "the loss", choices = { "cross_entropy", "dice", "focal" } },
   class_weights = class_weights.option,
   label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
-  train_encoder = { false, "train the encoder as well, from scratch or from --weights" },
+  train_encoder = { false, "train the encoder as well, from scratch or from --weights; --no-train-encoder: it stays as it is",
+    default = "with data of one's own, without --backbone" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
   cache = backbone.options.cache,
   augment = {
     "none", "FILE.lua: a chain of what is done to training images and masks, such as the shipped chains/seg.lua; cpu:FILE.lua: on "
       .. "the processor", value = "none|FILE.lua",
   },
-}, { doc = "Trains a segmentation decoder behind a frozen encoder.", masks = true, size = 256, moved = { reference = "reference_seg.lua" } })
+}, {
+  doc = "Trains a segmentation network: a small U-Net, or a head behind a known backbone.", masks = true, size = 256,
+  moved = { reference = "reference_seg.lua" },
+})
 
-local of_entropy = opt.loss ~= "cross_entropy" and (opt.label_smoothing > 0 and "label-smoothing" or opt.class_weights ~= "none" and "class-weights")
-if of_entropy then sp.usage("--%s: goes with --loss cross_entropy, not with %s", of_entropy, opt.loss) end
+local of_entropy = opt.label_smoothing > 0 and "label-smoothing" or opt.class_weights ~= "none" and "class-weights"
+if of_entropy and opt.loss ~= "cross_entropy" then sp.usage("--%s: goes with --loss cross_entropy, not with %s", of_entropy, opt.loss) end
 if opt.cache ~= "off" and opt.train_encoder then
   sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
 
-local shipped = opt.backbone == "" and not opt.train_encoder and opt.encoder == "" -- whose encoder reads colours, by 8 channels and 3 levels
+opt.train_encoder = train_options.trains_encoder(opt)
+
+-- The shipped encoder reads colours, by 8 channels and 3 levels.
+local shipped = opt.backbone == "" and not opt.train_encoder and opt.encoder == "" and opt.from == ""
 local other = opt.grey and "--grey" or opt.channels == 1 and "--channels 1" or numbers.is_on(opt) and "--dtype and --channels"
 if shipped and other then sp.usage("%s: the shipped encoder reads colours; train one (--train-encoder)", other) end
 for _, one in ipairs(shipped and { { "width", 8 }, { "levels", 3 } } or {}) do
@@ -49,7 +57,9 @@ end
 local t <close> = trainer.new(opt, {
   target = "mask", masks = true, size = 256, steps = opt.train_encoder and 2000 or 1000, frozen = not opt.train_encoder,
   instead = "train it as well, --train-encoder", no_chain = "a segmentation has no augmentation of its own",
-  encoder = shipped and sp.shipped "shapes_encoder.safetensors" or nil, sees_one = shipped and "the shipped encoder" or nil,
+  encoder = shipped and sp.shipped "shapes_encoder.safetensors" or nil,
+  kept = not other and opt.width == 8 and opt.levels == 3 and "--no-train-encoder keeps the shipped one, for drawn shapes" or nil,
+  sees_one = shipped and "the shipped encoder" or nil,
 })
 if t:shows_augmentation() then return end
 local g, data = t.graph, t:data()

@@ -61,7 +61,7 @@ local function check_file(opt, t)
     args.usage("--output-stride: is for known networks; %s has the one that it was converted with", opt.backbone)
   end
   local _, usual = file.of_text(text_of(opt), opt.backbone)
-  local going_on = (opt.resume or "") ~= ""
+  local going_on = (opt.resume or "") ~= "" or (rawget(opt, "from") or "") ~= "" -- with weights
   if usual and not going_on then
     core.log("warn", ("%s does not say how its images are prepared; they are as torchvision's: mean 0.485 0.456 0.406, std 0.229 "
       .. "0.224 0.225, 224 of 256 pixels; where that is wrong put preprocess = { ... } into it (docs/convert.md)"):format(opt.backbone))
@@ -97,7 +97,7 @@ function backbone.check(opt, t)
     local cure = known_file.cure(opt.weights, opt.backbone, variant)
     if cure then args.usage("--weights %s", cure) end
   end
-  if opt.weights == "" and t.frozen then
+  if opt.weights == "" and t.frozen and (rawget(opt, "from") or "") == "" then
     args.usage("--backbone %s: frozen, with random weights, it is of no use; give --weights FILE, or %s%s", opt.backbone,
       t.instead, hub(opt.backbone))
   end

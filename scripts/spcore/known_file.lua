@@ -10,7 +10,7 @@ local known_file = {}
 local LONGEST <const> = 1 << 24 -- bytes of a header
 
 -- header(path) -> { name = shape } or nil: what cannot be read is for the core to say.
-local function header(path)
+function known_file.header(path)
   local f = io.open(path, "rb")
   if not f then return end
   local n = f:read(8)
@@ -105,7 +105,7 @@ end
 -- cure(path, name, variant) -> what to say of a file that is another network's, or in the names of another variant; nil: it is this
 -- one's, or nobody's that is known.
 function known_file.cure(path, name, variant)
-  local shapes, networks = header(path), {}
+  local shapes, networks = known_file.header(path), {}
   if not shapes or is(shapes, name, variant) then return end
   for _, f in ipairs(all_of(shapes)) do networks[f.name] = f end
   if networks[name] then

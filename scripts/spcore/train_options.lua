@@ -5,6 +5,7 @@ local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local chain_options = require "spcore.chain_options"
+local from = require "spcore.from"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local twos = require "spcore.twos"
@@ -37,6 +38,7 @@ local shared = {
   std = numbers.options.std,
   backbone = backbone.options.backbone,
   weights = backbone.options.weights,
+  from = from.option,
   variant = backbone.options.variant,
   show_augment = augment_sheet.option,
   eval_every = { 0, "validate each so many steps", default = "four times; with --epochs after each", min = 1 },
@@ -61,7 +63,9 @@ function train_options.args(own, how)
   for _, list in ipairs { augmentation, shared, how.masks and of_pixels or {}, own } do
     for name, option in pairs(list) do options[name] = option end
   end
-  return args.parse(options, { doc = how.doc, moved = how.moved, without = { "by_hand" }, checkpoints = true })
+  local opt = args.parse(options, { doc = how.doc, moved = how.moved, without = { "by_hand" }, checkpoints = true })
+  from.adopt(opt)
+  return opt
 end
 
 -- The small encoder halves a side so many times.
@@ -112,6 +116,17 @@ function train_options.check(opt, t)
   if opt.weight_decay < 0 then opt.weight_decay = sgd and 1e-4 or 1e-2 end
   if not known then check_size(opt) end
   return known, place, file
+end
+
+-- Whether the encoder is trained: as --train-encoder says, and without a word the small one on data of one's own, which the shipped one,
+-- made for drawn shapes, has never seen the like of, unless another option wants it frozen.
+function train_options.trains_encoder(opt)
+  if opt.train_encoder or opt.resume ~= "" then return opt.train_encoder end
+  for _, name in ipairs(args.given) do
+    if name == "train_encoder" then return false end
+  end
+  local built_in = opt.data == "auto" or opt.data == "shapes" or opt.data == "random"
+  return not built_in and opt.backbone == "" and opt.cache == "off" and opt.fusion ~= "siamese"
 end
 
 -- Steps between validations.

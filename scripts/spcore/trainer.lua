@@ -8,11 +8,13 @@ local chain_options = require "spcore.chain_options"
 local class_weights = require "spcore.class_weights"
 local core = require "spcore.core"
 local data_defaults = require "spcore.data_defaults"
+local from = require "spcore.from"
 local first_weights = (require "spcore.checkpoint").first_weights
 local graph = require "spcore.graph"
 local new_run = require "spcore.run"
 local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
+local progress = require "spcore.progress"
 local rates = require "spcore.rates"
 local small = require "spcore.small"
 local targets = require "spcore.targets"
@@ -137,11 +139,23 @@ end
 
 -- ---- the network ----
 
+-- Which weights the encoder begins with, in a line.
+local function say_weights(self, file)
+  local opt, t = self.opt, self.t
+  if opt.resume ~= "" or core.env().schedule then return end
+  local of = opt.from ~= "" and ("all weights are those of %s"):format(opt.from) or file == "" and "random weights"
+    or file == t.encoder and "the shipped weights, made for drawn shapes" or "the weights of " .. file
+  local own = t.kept and not t.frozen and of == "random weights" and not self.built_in and not self.known
+  progress.print("encoder %s, %s%s", t.frozen and "frozen" or "trained", of, own and "; " .. t.kept or "")
+end
+
 -- Images to scores of `classes`, by the small network or a head behind the backbone; settings.json says of the model what it is.
 function trainer:network(image, classes)
   local opt, model, t, g = self.opt, self.model, self.t, self.graph
   local file = self.known and opt.weights or rawget(opt, "encoder") or ""
-  local encoder = { frozen = t.frozen, weights = first_weights(opt, file ~= "" and file or t.encoder or ""), cache = rawget(opt, "cache") }
+  if file == "" then file = t.encoder or "" end
+  say_weights(self, file)
+  local encoder = { frozen = t.frozen, weights = first_weights(opt, file), cache = rawget(opt, "cache") }
   if not t.masks or self.known then model.classes = classes end
   if not self.known then
     return (t.masks and small.segment or small.classify)(g, image, opt, model, classes, encoder, self.on_cpu)
@@ -184,6 +198,7 @@ end
 -- function of the last validation, before the verdict, or nil
 function trainer:run(shown, said)
   local opt, model, g = self.opt, self.model, self.graph
+  from.load(g, opt, model)
   local run <close> = new_run {
     graph = g, opt = opt, steps = opt.steps, epochs = opt.epochs, classes = model.class_names,
     settings = { model = model, augmentation = self.chain and self.chain:settings() },

@@ -521,7 +521,7 @@ def predict_formats(c):
 def grey_train(c):
     "one channel, from the reader to predictions; the network has fewer weights"
     pairs(c, "d", 12)
-    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 1 --grey --out no", 2, "(--train-encoder)")
+    c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 1 --grey --no-train-encoder --out no", 2, "(--train-encoder)")
     c.run("run train_seg.lua --data d --size 16 --batch 4 --steps 2 --grey --train-encoder --out r")
     c.run("run predict_seg.lua --weights r d/images --out p")
     folders(c, "k", 8)

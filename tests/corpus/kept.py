@@ -344,7 +344,7 @@ def through_segmentation(c):
         c.cures(SEG.replace(" --data s", "") + f" {option} --explain", "goes with files (--data DIR)",
                 ("--data DIR", "--data s --dtype float32 --channels 5"), status=2)
     for option in ("--dtype float32", "--channels 5", "--channels 1"):
-        c.cures(SEG.replace(" --train-encoder", "") + f" --dtype float32 {option} --explain", "the shipped encoder reads colours",
+        c.cures(SEG.replace(" --train-encoder", " --no-train-encoder") + f" --dtype float32 {option} --explain", "the shipped encoder reads colours",
                 ("--train-encoder", "--train-encoder --channels 5"), status=2)
 
 

@@ -219,7 +219,7 @@ def two_images(c):
     wide = SEG.replace(" --width 2 --levels 1", "") + " --data d --explain"
     c.cures(wide + " --fusion siamese", "the two encoders would be trained apart", ("--train-encoder", None), ("--fusion siamese", "--fusion early"),
             status=2)
-    c.cures(wide.replace(" --train-encoder", "") + " --fusion early", "reads one image", "--train-encoder", ("--fusion early", "--fusion siamese"), status=2)
+    c.cures(wide.replace(" --train-encoder", " --no-train-encoder") + " --fusion early", "reads one image", "--train-encoder", ("--fusion early", "--fusion siamese"), status=2)
     c.run(f"{SEG.replace(' --quiet', '')} --data d --out r", says="two images a sample, early fusion")
     c.cures("data e --check", "leaves both as they are stored", "--no-orient")
 

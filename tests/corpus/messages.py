@@ -121,6 +121,29 @@ def runs_and_folders(c):
 
 
 @case
+def all_weights(c):
+    "--from: what it does not go with, other classes, a run of another script; data of one's own"
+    pairs(c, "d", 8)
+    pairs(c, "three", 8, classes=3)
+    for k in range(8):
+        c.image(f"e/{'ab'[k % 2]}/{k}.png", 8)
+    few = " --batch 4 --steps 1 --pictures 0 --quiet --out "
+    c.run(f"run train_seg.lua --data d --size 16 --width 4 --levels 2{few}r")
+    c.run(f"run train_seg.lua --data d --size 16{few}s")
+    cls, seg = "run train_cls.lua --data e --augment none --size 16", "run train_seg.lua --size 16"
+    go = f"{seg} --data d{few}q --from "
+    c.run(f"{seg} --data three{few}t --from r", 1, "has 2 classes, and here are 3; its encoder alone is taken by --encoder r --width 4 --levels 2", cure=False)
+    c.run(f"{seg} --data three{few}t --encoder r --width 4 --levels 2")
+    c.run(f"{cls}{few}u --from r", 2, "is a run of train_seg.lua; its encoder alone is taken by --encoder r --width 4 --levels 2")
+    c.run(f"{cls}{few}u --encoder r --width 4 --levels 2")
+    c.run(f"{seg} --data three{few}v --from s", 1, "; its encoder alone is taken by --encoder s", cure=False)
+    c.cures(go + "s --encoder s", "--encoder: --from has all weights; leave one of them out", ("--encoder", None), status=2)
+    c.run(go + "nothing", 2, "--from nothing: there is no such run or file")
+    c.run("run train_map.lua --data d --from r", 2, "it is a run of train_seg.lua, and one of train_map.lua is wanted")
+    c.cures(f"{seg} --data d --batch 4 --steps 1 --pictures 0", "encoder trained, random weights;", "--no-train-encoder", status=0)
+
+
+@case
 def windows(c):
     "predict_seg: windows, and what goes with them"
     c.image("a.png", 24)

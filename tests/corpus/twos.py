@@ -694,7 +694,7 @@ def from_folder_to_masks(c):
     c.run(f"{train} --train-encoder --width 2 --levels 1 --out early --augment chains/seg.lua", 0)
     c.run(f"{train} --out siamese", 0)
     c.run(f"{train} --train-encoder --fusion siamese", 2, ["--fusion siamese", "--fusion early"])
-    c.run(f"{train} --fusion early", 2, ["--fusion early", "the shipped encoder", "--train-encoder"])
+    c.run(f"{train} --fusion early --no-train-encoder", 2, ["--fusion early", "the shipped encoder", "--train-encoder"])
     c.run("run train_seg.lua --steps 1 --fusion early --train-encoder", 2, ["--fusion early", "two images a sample", "shapes has one"])
     c.write("a.txt", "d/A/0.png\nd/A/1.png\n")
     c.write("b.txt", "d/B/0.png\nd/B/1.png\n")

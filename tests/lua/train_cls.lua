@@ -36,6 +36,40 @@ t.ok(losses(run(small .. "--steps 6 --seed 2")) ~= losses(plain), "another seed,
 t.match(run "run train_seg.lua --encoder plain --size 16 --width 4 --levels 2 --batch 4 --samples 64 --steps 2 --threads 2 --quiet",
   "validation mean IoU")
 
+do -- of data of one's own the encoder learns, too, unless it is to stay; all of a network goes on with other data
+  local function tensors(name) return t.tensors(("%s/%s/weights.safetensors"):format(dir.path, name)) end
+  local function same(a, b, pattern)
+    local n = 0
+    for name, value in pairs(a) do
+      if name:find(pattern) and b[name] == value then n = n + 1 end
+    end
+    return n
+  end
+  run "run make_shapes.lua photos --samples 24 --size 24 --quiet --threads 2"
+  run "run make_shapes.lua more --samples 24 --size 24 --quiet --threads 2 --data-seed 7"
+  local own = "run train_seg.lua --data photos --size 16 --batch 4 --steps 4 --pictures 0 --threads 2 --device cpu --seed 5 --out "
+  t.match(run(own .. "own"), "encoder trained, random weights; %-%-no%-train%-encoder keeps the shipped one, for drawn shapes\n")
+  t.match(run(own .. "asked --train-encoder"), "encoder trained, random weights")
+  t.match(run(own .. "kept --no-train-encoder"), "encoder frozen, the shipped weights, made for drawn shapes\n")
+  local shipped = t.tensors(require "spcore".shipped "shapes_encoder.safetensors")
+  local own_weights, kept = tensors "own", tensors "kept"
+  t.eq(same(own_weights, tensors "asked", "") - same(own_weights, own_weights, ""), 0)
+  for name, value in pairs(shipped) do t.ok(kept["encoder." .. name:gsub("^encoder%.", "")] == value, name) end
+  t.match(run "run train_seg.lua --size 16 --batch 4 --samples 64 --steps 1 --pictures 0 --threads 2", "encoder frozen, the shipped weights")
+
+  local small = own:gsub("%-%-size 16", "--size 16 --width 4 --levels 2")
+  run(small .. "small --checkpoint-every 2")
+  local on = "run train_seg.lua --data more --batch 4 --steps 2 --pictures 0 --threads 2 --device cpu --lr 0 "
+  for i, path in ipairs { "small", "small/weights.safetensors", "small/checkpoint-4.safetensors" } do
+    local out = run(("%s--from %s --out from%d"):format(on, path, i))
+    t.match(out, ("--from %s: its network, --width 4 --levels 2 --size 16\n"):format(path):gsub("%-", "%%-"))
+    t.match(out, ("encoder trained, all weights are those of %s\n"):format(path):gsub("%-", "%%-"))
+    local a, b = tensors "small", tensors("from" .. i)
+    t.eq(same(a, b, "%.weight$") + same(a, b, "%.bias$"), same(a, a, "%.weight$") + same(a, a, "%.bias$"), path)
+    t.ok(same(a, b, "") < same(a, a, ""), "statistics stay, so nothing was trained")
+  end
+end
+
 -- images of one's own
 run "run make_shapes.lua set --target class --samples 60 --size 24 --quiet --threads 2"
 t.match(run "run train_cls.lua --data set --size 16 --batch 4 --width 4 --levels 2 --steps 2 --quiet --threads 2",
