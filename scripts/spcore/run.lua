@@ -38,6 +38,7 @@ local keys = {
 local function consider(self, step, eval, boundary)
   local value, by, v = best.worth(self.best_by, eval)
   self.last_eval, self.eval_boundary = eval, boundary
+  self.found = summary.found(self.found, eval.counts)
   if not value or (self.best and value <= self.best.worth) then return false end
   self.best = { worth = value, metric = by, value = v, step = step }
   return true
@@ -642,6 +643,9 @@ function run:finish(text)
   local timings = self.graph:timings()
   if timings then progress.print("%s", (timings:gsub("\n$", ""))) end
   if told then summary.print(told, self.first, sys.there(self.dir .. "/best.safetensors") and self.dir) end
+  if told and self.last_eval and type(self.last_eval.counts) == "table" then
+    summary.print_never(self.found, self.last_eval.counts, self.classes, rawget(self.opt, "class_weights") == "none")
+  end
   if told and self.early then progress.print("%s", words_of_early(self)) end
   if cut_short then
     local n = self.first + self.seen

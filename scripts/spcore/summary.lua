@@ -39,6 +39,29 @@ function summary.confused(counts, names)
   return table.move(list, 1, most_pairs, 1, {})
 end
 
+-- found(seen, counts) -> seen, { n = validations, [class] = true where one has found something of it }, and the validation of `counts`
+function summary.found(seen, counts)
+  seen = seen or { n = 0 }
+  if type(counts) ~= "table" then return seen end
+  seen.n = seen.n + 1
+  for i, row in ipairs(counts) do seen[i] = seen[i] or row[i] > 0 end
+  return seen
+end
+
+-- Classes that are in the last validation, and that none of several has found. may_weigh: there are class weights to be had
+function summary.print_never(seen, counts, names, may_weigh)
+  local never = {}
+  for i, row in ipairs(counts) do
+    local there = 0
+    for _, n in ipairs(row) do there = there + n end
+    if there > 0 and not seen[i] then never[#never + 1] = name_of(names, i) end
+  end
+  if seen.n < 2 or #never == 0 then return end
+  local shown = table.concat(never, ", ", 1, math.min(#never, most_pairs)) .. (#never > most_pairs and ", ..." or "")
+  progress.print("%d of %d classes found in none of %d validations: %s; train longer%s", #never, #counts, seen.n, shown,
+    may_weigh and ", or give rare ones more weight (--class-weights balanced)" or "")
+end
+
 local function print_classes(list)
   local shown, width = {}, 0
   for i, c in ipairs(list) do shown[i] = c end

@@ -5,9 +5,11 @@ local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
 local chain_options = require "spcore.chain_options"
+local core = require "spcore.core"
 local from = require "spcore.from"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
+local ranks = require "spcore.ranks"
 local twos = require "spcore.twos"
 
 local train_options = {}
@@ -91,6 +93,14 @@ local function augmentation(opt, usual, none)
   return place, file
 end
 
+local usual_rates <const> = { adamw = { 1e-6, 0.1 }, sgd = { 1e-5, 2 } }
+
+local function warn_of_rate(opt)
+  local lo, hi = table.unpack(usual_rates[opt.optimizer])
+  if opt.lr == 0 or opt.lr >= lo and opt.lr <= hi or opt.resume ~= "" or not ranks.first then return end
+  core.log("warn", ("--lr %g: rates of %s are from %g to %g as a rule; leave it out for the usual one"):format(opt.lr, opt.optimizer, lo, hi))
+end
+
 -- check(opt, t) -> what --backbone is, or nil; where images are augmented; the file of the chain that options change, or nil. The
 -- numbers of the command line that hang on others are filled in, as settings.json tells them. t: { size = with --backbone, steps =,
 -- masks =, frozen = the encoder stays as it is, instead = what to do where its weights are missing, only = options that go with
@@ -113,6 +123,7 @@ function train_options.check(opt, t)
   local sgd = opt.optimizer == "sgd"
   if not sgd and opt.momentum ~= 0.9 then args.usage "--momentum: goes with --optimizer sgd" end
   if opt.lr < 0 then opt.lr = sgd and (known and 0.01 or 0.1) or known and 1e-3 or 6e-3 end
+  warn_of_rate(opt)
   if opt.weight_decay < 0 then opt.weight_decay = sgd and 1e-4 or 1e-2 end
   if not known then check_size(opt) end
   return known, place, file

@@ -90,6 +90,23 @@ def class_weights(c):
 
 
 @case
+def never_found(c):
+    "a class of which no validation finds a pixel is said at the end; one that a validation has found is not"
+    for k in range(16):
+        c.image(f"d/images/{k}.png", np.full((8, 8, 3), 90, np.uint8))
+        mask = np.ones((8, 8), np.uint8)
+        mask[0, 0] = 0
+        c.image(f"d/masks/{k}.png", mask)
+    c.write("d/classes.txt", "speck\nground\n")
+    run = "run train_seg.lua --data d --size 8 --batch 4 --pictures 0 --width 2 --levels 1 --device cpu --steps 40 --lr 0.05"
+    said = "of 2 classes found in none of 4 validations: speck; train longer, or give rare ones more weight (--class-weights balanced)"
+    c.run(run, says="1 " + said)
+    c.run(run + " --class-weights 1,1", says="1 of 2 classes found in none of 4 validations: speck; train longer\n")
+    c.run(run + " --eval-every 40", lacks="found in none")
+    c.run(run + " --class-weights 1,0", lacks="speck; train")
+
+
+@case
 def optimizers(c):
     "--optimizer, --weight-decay, --clip-norm and --momentum have a say; what the rate and the decay are is recorded"
     run = "run train_cls.lua --samples 16 --size 16 --batch 4 --steps 2 --pictures 0 --levels 1 --width 2 --augment none --device cpu --out r"

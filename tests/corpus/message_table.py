@@ -54,6 +54,7 @@ UNREACHED = [
     ("scripts/show_augment.lua", "the first three channels are shown", SAYS),
     ("scripts/spcore/numbers.lua", "each channel is taken less its mean", SAYS),
     ("scripts/spcore/commands/data.lua", "where it is given no others", "names options of the training scripts"),
+    ("scripts/spcore/summary.lua", "--class-weights balanced", "whether it helps hangs on the data; never_found of cures.py has it printed"),
     ("scripts/spcore/from.lua", "--width %d --levels %d", "part of a line, which all_weights of messages.py types"),
     ("scripts/train_seg.lua", "--channels 1", "the option that the message is about"),
     ("scripts/train_seg.lua", "--dtype and --channels", "the options that the message is about"),

@@ -63,6 +63,11 @@ def options_of_training(c):
     c.cures(seg + " --levels 2", "the shipped encoder has 3", "--train-encoder", ("--levels", None), status=2)
     c.cures(seg + " --kernel 3", "--kernel: goes with --blur X", ("--blur X", "--blur 1"), status=2)
     c.cures(seg + " --flip 0.5 --augment chains/seg.lua", "chains/seg.lua has its own stages; leave it out", ("--flip", None), status=2)
+    for script in (seg, cls):
+        c.cures(script + " --lr 100", "--lr 100: rates of adamw are from 1e-06 to 0.1 as a rule", ("--lr", None), status=0)
+        c.cures(script + " --lr 1e-6 --optimizer sgd", "--lr 1e-06: rates of sgd are from 1e-05 to 2 as a rule", ("--lr", None), status=0)
+        for rate in (0, 0.1, 1e-6):
+            c.run(f"{script} --lr {rate}", lacks="as a rule")
     c.cures(seg + " --momentum 0.5", "--momentum: goes with --optimizer sgd", "--optimizer sgd", status=2)
     for script, other in ((seg, " --loss dice"), (cls, " --target labels --data n.csv")):
         c.write("n.csv", "file,a,b\n" + "".join(f"{k}.png,{k % 2},1\n" for k in range(8)))
