@@ -18,7 +18,7 @@ typedef struct sp_graph_opts {
   const char *device; /* "cuda", "cuda:1"; NULL: "cpu" */
   uint64_t seed;
   int run_ahead;    /* R: metrics come back R steps late; 0 is synchronous */
-  int prefetch;     /* how many steps a source runs ahead of the rest; at least 1 */
+  int prefetch;     /* steps that a source is ahead of the rest, at least 1; of requests: more batches in memory */
   const char *init; /* NULL or "philox": by seed and name; "torch": as PyTorch's generator seeded with `seed` */
   size_t pinned;    /* most bytes of pinned memory; 0: 1 GiB */
   uint64_t memory;  /* most bytes that the graph may take; 0: those of the device */

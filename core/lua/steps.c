@@ -299,7 +299,7 @@ static int steps_next(lua_State *L) {
   }
   sp_lua_was_long(L);
   take_asked(lg, r);
-  if (lg->sums && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
+  if (lg->sums && !r->between && write_sums(lg, r, &err)) return sp_lua_raise(L, &err);
   lua_pushinteger(L, (lua_Integer)r->step);
   push_result(L, lg, r);
   return 2;

@@ -98,7 +98,7 @@ static int new_twin(sp_planner *w, sp_node *n, int act, int lane, int *twin, sp_
     return SP_OK;
   }
   from->at = SP_AT_PINNED;
-  from->extra = pinned_extra(p->lanes[lane].props.delay - lane_of(w, n)->props.delay + 1);
+  from->extra = pinned_extra(p->lanes[lane].props.delay - lane_of(w, n)->props.delay + 1 + lane_of(w, n)->props.extra);
   to->extra = lane == w->copy_lane ? 1 : 0;
   return SP_OK;
 }

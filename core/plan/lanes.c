@@ -42,8 +42,16 @@ static void set_lanes(sp_planner *w, const sp_node *n, unsigned parts, int lane)
     if (parts >> k & 1) w->lane[n->index][k] = lane;
 }
 
-/* Delays of lanes are counted from the newest batch, which is read `prefetch` steps ahead. */
-static int delay_of(const sp_planner *w, int asked) { return asked + w->p->g->opts.prefetch; }
+static bool reads_requests(const sp_program *p) {
+  return p->source && p->source->inst->type->flags & SP_STAGE_REQUESTS;
+}
+
+/* How many ticks ahead a batch is read. Requests are not there ahead: what they make is submitted at once, whole, and
+ * `prefetch` is only how many more of their batches have room. */
+static int ahead(const sp_planner *w) { return reads_requests(w->p) ? 0 : w->p->g->opts.prefetch; }
+
+/* Delays of lanes are counted from the newest batch. */
+static int delay_of(const sp_planner *w, int asked) { return asked + ahead(w); }
 
 /* A lane of the strategy, and one for those of its stages that are on the cpu, with the same delay. */
 static int strategy_lane(sp_planner *w, const sp_lane_desc *d, int lane, int *update, sp_err *err) {
@@ -133,7 +141,8 @@ static int give_lanes(sp_planner *w, int update, sp_err *err) {
   sp_graph *g = p->g;
   int lane, st;
   if (p->source && (p->stand_in || forward_lane(w, p->source) < 0)) {
-    if ((st = add_lane(w, &(sp_lane_props){.name = p->source->name}, sp_node_place(p->source), &lane, err))) return st;
+    sp_lane_props props = {.name = p->source->name, .extra = reads_requests(p) ? g->opts.prefetch : 0};
+    if ((st = add_lane(w, &props, sp_node_place(p->source), &lane, err))) return st;
     set_lanes(w, p->source, SP_PART_FORWARD, lane);
   }
   for (size_t i = 0; i < g->n_nodes; i++)
@@ -174,7 +183,7 @@ static int find_busy(sp_planner *w, sp_err *err) {
     int *delay = &p->lanes[l].props.delay;
     *delay = *delay < least ? 0 : *delay - least;
   }
-  p->shift = p->g->opts.prefetch - least;
+  p->shift = ahead(w) - least;
   return SP_OK;
 }
 
@@ -203,16 +212,16 @@ static int copy_lane(sp_planner *w, sp_err *err) {
 /* The host collects a step when all of it is done: that bounds the steps in flight, of which each replica has one. */
 static int host_lane(sp_planner *w, sp_err *err) {
   sp_program *p = w->p;
-  int ahead = p->stand_in ? p->g->opts.run_ahead : sp_graph_run_ahead(p->g);
+  int run_ahead = p->stand_in ? p->g->opts.run_ahead : sp_graph_run_ahead(p->g);
   int most = 0, replicas = 1, trained = p->lanes[p->update_lane].props.delay;
   for (size_t l = 0; l < p->n_lanes; l++) {
     const sp_lane_props *props = &p->lanes[l].props;
     if (props->delay > most) most = props->delay;
     if (props->replicas > replicas) replicas = props->replicas;
   }
-  p->collect_delay = trained + (replicas > ahead ? replicas : ahead + 1);
+  p->collect_delay = trained + (replicas > run_ahead ? replicas : run_ahead + 1);
   w->lag = most - trained;
-  if (w->lag > ahead) p->collect_delay = most + 1;
+  if (w->lag > run_ahead) p->collect_delay = most + 1;
   p->ring = p->collect_delay + 2;
   return add_lane(w, &(sp_lane_props){.name = "host"}, NULL, &p->host_lane, err);
 }

@@ -102,6 +102,7 @@ static void answer_requests(sp_loop *l, uint64_t step, const sp_known *known) {
       m->result_names[k++] = l->result.metrics[i].name;
     }
   l->open--;
+  sp_gate_over(&m->gate, step, sp_now());
   sp_queue_answer(m->queue, m->ids + step % (uint64_t)m->p->ring * m->batch, known->real, step, m->results,
                   m->result_names, k);
 }

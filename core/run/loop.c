@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/cure.h"
+#include "run/requests.h"
 
 void sp_loop_init(sp_loop *l, sp_machine *m) { *l = (sp_loop){.m = m, .lr = NAN}; }
 
@@ -47,6 +48,7 @@ static void set_out(sp_loop *l, uint64_t first) {
   l->first = l->next = l->tick = l->delivered = l->early = first;
   l->end = next_pause(l);
   l->pos = 0;
+  if (l->m->queue) sp_requests_reset(l);
 }
 
 int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
@@ -58,7 +60,6 @@ int sp_loop_begin(sp_loop *l, uint64_t first, uint64_t n, sp_err *err) {
   if (sp_timeline_begin(l, n, err)) return err->status;
   l->running = true;
   l->lr_step = 0;
-  l->open = 0;
   if (l->m->g->train.on && isnan(l->lr)) { /* what is told until the first update */
     int i = sp_params_find_live(opt->inst->type->params, "lr", NULL);
     if (i >= 0) l->lr = (double)opt->live[i];
@@ -85,22 +86,20 @@ bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step) {
   const sp_task *t = &l->m->p->tasks[task];
   uint64_t delay = (uint64_t)l->m->p->sched.delay[task];
   *step = l->tick - delay;
-  bool over = *step < l->early && t->kind != SP_TASK_COLLECT;
+  bool over = *step < (t->kind == SP_TASK_COLLECT ? l->delivered : l->early);
   return l->tick >= l->first + delay && *step < l->end && !over && !sp_failure_before(&l->m->failure, *step, task) &&
          (t->every == 1 || *step % (uint64_t)t->every == (uint64_t)t->phase);
 }
 
-/* What the host knows of a step before any lane runs it. */
-static void begin_step(sp_loop *l, uint64_t step) {
+/* What the host knows of a step before any lane runs it. Requests may have to be answered first. */
+static sp_requests_next begin_step(sp_loop *l, uint64_t step) {
   sp_machine *m = l->m;
   sp_known *k = &m->known[step % (uint64_t)m->p->ring];
-  if (m->queue) {
-    sp_requests_take(l, step);
-    return;
-  }
+  if (m->queue) return sp_requests_begin(l, step);
   k->n = m->has_feed ? m->feed.take(m->feed.self, step, m->ids + step % (uint64_t)m->p->ring * m->batch) : 1;
   k->real = k->n;
   k->full = !m->has_feed || (m->g->store.reduce ? sp_sampler_full(&m->sampler, step) : k->n == m->batch);
+  return SP_REQUESTS_BEGUN;
 }
 
 int sp_loop_settle(sp_loop *l, sp_err *err) {
@@ -201,6 +200,45 @@ static int play_tick(sp_loop *l, bool *over, sp_err *err) {
   return SP_OK;
 }
 
+int sp_loop_collector(const sp_loop *l, uint64_t step) {
+  const sp_task *t = l->m->p->tasks;
+  while (t->kind != SP_TASK_COLLECT || step % (uint64_t)t->every != (uint64_t)t->phase) t++;
+  return t->index;
+}
+
+/* The next step, before its tick comes to that: the host only knows earlier what it would know then. */
+static int collect_now(sp_loop *l, bool *over, sp_err *err) {
+  uint64_t step = l->delivered;
+  int task = sp_loop_collector(l, step), st = SP_OK;
+  for (size_t i = 0; i < l->m->ops.n && !st; i++) {
+    const sp_op *op = &l->m->ops.op[i];
+    if (op->task != task) continue;
+    st = op->kind == SP_OP_COLLECT ? collect(l, op, step, err) : sp_submit(l, &l->pos, op, step, err);
+  }
+  *over = !st;
+  return step < end_of(l) ? st : SP_OK; /* as in perform() */
+}
+
+/* Answers have been given that belong to no step. */
+static int tell_answers(sp_loop *l, bool *over) {
+  l->result = (sp_result){.step = l->delivered, .lr = NAN, .time = sp_now(), .between = true};
+  *over = true;
+  return SP_OK;
+}
+
+/* Up to the end of a step, or all of the tick. */
+static int go_on(sp_loop *l, bool *over, sp_err *err) {
+  sp_requests_next what = SP_REQUESTS_BEGUN;
+  if (l->pos == 0 && l->tick < l->end) what = begin_step(l, l->tick);
+  if (what == SP_REQUESTS_TOLD) return tell_answers(l, over);
+  if (what == SP_REQUESTS_OVER) return collect_now(l, over, err);
+  int st = play_tick(l, over, err);
+  if (st || *over) return st;
+  l->pos = 0;
+  l->tick++;
+  return SP_OK;
+}
+
 static int next(sp_loop *l, const sp_result **res, sp_err *err) {
   bool over;
   for (;;) {
@@ -209,15 +247,12 @@ static int next(sp_loop *l, const sp_result **res, sp_err *err) {
       if (end_of(l) < l->end && l->pos && play_tick(l, &over, err)) return give_up(l, err);
       return finish(l, err);
     }
-    if (l->pos == 0 && l->tick < l->end) begin_step(l, l->tick);
-    if (play_tick(l, &over, err)) return give_up(l, err);
+    if (go_on(l, &over, err)) return give_up(l, err);
     if (over && l->delivered % (uint64_t)l->m->p->micro) continue; /* of a step that has more passes */
     if (over) {
       *res = &l->result;
       return SP_OK;
     }
-    l->pos = 0;
-    l->tick++;
   }
 }
 
@@ -243,8 +278,11 @@ int sp_loop_next(sp_loop *l, const sp_result **res, sp_err *err) {
   if (!l->running) return SP_OK;
   bool traced = l->m->watch.n;
   double since = traced ? sp_now() : 0;
+  if (l->m->queue) sp_gate_back(&l->m->gate, sp_now());
   sp_range_push(l->m, "step", l->delivered);
   int st = next(l, res, err);
   sp_range_pop(l->m);
-  return st || !*res || !traced ? st : trace(l, since, err);
+  if (!st && *res && traced && !l->result.between) st = trace(l, since, err);
+  if (l->m->queue) sp_gate_leave(&l->m->gate, sp_now());
+  return st;
 }

@@ -24,6 +24,8 @@ typedef struct sp_loop {
   double lr;          /* of the last update that was collected, NaN: none */
   uint64_t launches;
   uint64_t open;               /* steps of requests that have begun and are not collected */
+  uint64_t last_real;          /* the last of them that has begun */
+  bool told;                   /* requests were answered that no step has done, and the script does not know yet */
   bool (*stopped)(void);       /* requests are not waited for any more; NULL: never */
   uint32_t (*asks)(void *arg); /* see sp_engine_ask; NULL: nothing */
   void *asks_arg;
@@ -50,13 +52,12 @@ int sp_loop_settle(sp_loop *l, sp_err *err);
  * sp_loop_settle, the first of them in serialized order. Which steps are collected when stays the same. */
 int sp_loop_reach(sp_loop *l, uint64_t bound, sp_err *err);
 bool sp_loop_runs(const sp_loop *l, int task, uint64_t *step); /* in this tick */
-
-/* requests.c: what a step of requests is made of: known[] and ids of `step`. May wait; where there is no further step
- * it ends the loop. */
-void sp_requests_take(sp_loop *l, uint64_t step);
+int sp_loop_collector(const sp_loop *l, uint64_t step);        /* the task that collects it */
 
 /* submit.c: all that `task` of `step` has the host wait for is over */
 bool sp_submit_ready(const sp_loop *l, int task, uint64_t step);
+/* The source is done with `step`, so that other lanes may begin with it. */
+bool sp_submit_prepared(const sp_loop *l, uint64_t step);
 /* One operation, COLLECT aside, which belongs to `step` (for those of no task: ignored); *pos is behind it in the
  * list, and behind its body where a graph was launched. */
 int sp_submit(sp_loop *l, size_t *pos, const sp_op *op, uint64_t step, sp_err *err);

@@ -3,7 +3,7 @@
 #include "base/cure.h"
 #include "params/params.h"
 #include "run/comm_clock.h"
-#include "run/machine.h"
+#include "run/requests.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -295,7 +295,9 @@ static int make_posts(sp_machine *m, sp_err *err) {
   m->shown = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->shown, "metrics", err);
   m->results = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->results, "results", err);
   m->result_names = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->result_names, "results", err);
-  if (!m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
+  sp_gate_step *flight = sp_graph_zalloc(m->g, ring, sizeof *flight, "step records", err);
+  if (flight) sp_requests_init(m, flight);
+  if (!flight || !m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
   if (st || !m->hashes || make_sums(m, err) || sp_checksum_order(m, err)) return err->status;
@@ -480,6 +482,7 @@ void sp_machine_free(sp_machine *m) {
   free(m->pack);
   free(m->ids);
   free(m->known);
+  free(m->gate.flight);
   sp_shards_free(m->shards);
   free(m->shown);
   free(m->results);

@@ -8,6 +8,7 @@
 #define SP_CORE_MACHINE_H
 
 #include "run/failure.h"
+#include "run/gate.h"
 #include "device/pool.h"
 #include "plan/program.h"
 #include "run/result.h"
@@ -96,6 +97,8 @@ typedef struct sp_machine {
   sp_sampler sampler;
   sp_feed feed;
   sp_queue *queue; /* it reads requests; not owned */
+  sp_gate gate;    /* moves: when a step of theirs may begin */
+  int behind;      /* ticks until all that lanes do of a step was submitted */
   bool has_feed, built;
   uint64_t stride, offset; /* of an evaluation: its step s is number s * stride + offset of all ranks' */
   size_t batch;            /* of the source, 1 without */

@@ -35,6 +35,7 @@ typedef struct sp_result {
   uint64_t step, epoch;
   uint64_t of;    /* steps of the loop or the evaluation; 0: it has no end */
   uint32_t n;     /* samples in the step */
+  bool between;   /* it is none of a step: requests were answered that no step has done; n is 0 */
   bool updated;   /* the optimizer ran */
   uint32_t asked; /* of a job of several ranks: what they have asked each other, see sp_engine_ask */
   double lr;      /* of the last update up to that step, at first the optimizer's own; NaN without an optimizer */

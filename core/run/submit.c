@@ -3,7 +3,7 @@
  * and what stages are told of a step. */
 #include "params/params.h"
 #include "run/comm_clock.h"
-#include "run/loop.h"
+#include "run/requests.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -292,8 +292,9 @@ static void trace_sync(const sp_loop *l, const sp_op *op, uint64_t step, double 
   if (task_of(l, op)->kind == SP_TASK_AWAIT) sp_timeline_host(l, SP_SLICE_TASK, op->task, step, now, sp_now());
 }
 
-static int await(const sp_loop *l, const sp_place *place, void *event, sp_err *err) {
+static int await(sp_loop *l, const sp_place *place, void *event, sp_err *err) {
   sp_machine_block(l->m, place, true);
+  if (l->m->queue) sp_requests_await(l, place, event);
   int st = sp_place_sync_event(place, event, "the step loop", err);
   sp_machine_block(l->m, place, false);
   return st;
@@ -528,21 +529,33 @@ static int record_launch(sp_loop *l, const sp_op *op, sp_err *err) {
   return sp_place_record(&m->g->main, event, stream_of(l, op->lane), "a step", err);
 }
 
+/* What it waits for is over; a failure is told where somebody waits. */
+static bool complete(const sp_loop *l, const sp_op *op, uint64_t step) {
+  void *event = event_of(l, op, step);
+  const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
+  sp_ctx_holder h;
+  sp_err ignored;
+  int over = 1;
+  return !event || place->type->event_query(sp_ctx_for(&h, "requests", &ignored), event, &over) || over;
+}
+
 bool sp_submit_ready(const sp_loop *l, int task, uint64_t step) {
   const sp_ops *ops = &l->m->ops;
   bool ready = true;
-  for (size_t i = 0; i < ops->n && ready; i++) {
-    const sp_op *op = &ops->op[i];
-    if (op->kind != SP_OP_SYNC || op->task != task) continue;
-    void *event = event_of(l, op, step);
-    const sp_place *place = l->m->p->lanes[l->m->p->tasks[op->from].lane].place;
-    sp_ctx_holder h;
-    sp_err ignored;
-    int complete = 1;
-    /* a failure is told where the host waits */
-    ready = !event || place->type->event_query(sp_ctx_for(&h, "requests", &ignored), event, &complete) || complete;
-  }
+  for (size_t i = 0; i < ops->n && ready; i++)
+    if (ops->op[i].kind == SP_OP_SYNC && ops->op[i].task == task) ready = complete(l, &ops->op[i], step);
   return ready;
+}
+
+bool sp_submit_prepared(const sp_loop *l, uint64_t step) {
+  const sp_program *p = l->m->p;
+  bool done = true;
+  for (size_t i = 0; i < l->m->ops.n && done; i++) {
+    const sp_op *op = &l->m->ops.op[i];
+    bool waits = op->kind == SP_OP_WAIT || (op->kind == SP_OP_SYNC && p->tasks[op->task].kind != SP_TASK_COLLECT);
+    if (waits && !op->back && p->tasks[op->from].node == p->source) done = complete(l, op, step);
+  }
+  return done;
 }
 
 static int mark(sp_loop *l, const sp_op *op, uint64_t step, sp_err *err) {

@@ -22,7 +22,8 @@
 #include "base/util.h"
 #include "source/histogram.h"
 
-typedef enum { FREE, FILLING, WAITING, TAKEN } slot_state;
+/* LEAVING: out of the ring, and about to be told why; TAKEN: a step reads it. */
+typedef enum { FREE, FILLING, WAITING, LEAVING, TAKEN } slot_state;
 
 #define GENERATIONS \
   ((UINT64_C(1) << 24) - 1) /* so many that an id, which has them above its 40 bits, is never SP_NO_REQUEST */
@@ -31,6 +32,7 @@ typedef enum { FREE, FILLING, WAITING, TAKEN } slot_state;
 typedef struct slot {
   slot_state state;
   bool cancelled;
+  bool told; /* TAKEN, and its deadline came first: it is answered, but its step still reads it */
   uint64_t generation;
   void *memory; /* of `bytes`: those of the request, or where the slot is idle of the last one */
   size_t bytes;
@@ -42,14 +44,16 @@ typedef struct slot {
   char *words;
   void (*answer)(void *arg, const sp_answer *answer);
   void *arg;
-  struct slot *next; /* of those that are told why not */
+  struct slot *next;            /* of those that are told why not */
+  struct slot *before, *behind; /* of those with a deadline that steps have */
 } slot;
 
 struct sp_queue {
   sp_queue_opts o;
   pthread_mutex_t lock;
-  pthread_cond_t wake; /* the loop's thread */
-  bool sleeping, opened, closed;
+  pthread_cond_t wake;                   /* the loop's thread */
+  bool sleeping, begins, opened, closed; /* begins: what is due wakes it too */
+  double until;                          /* of its sleep */
   uint32_t attached;
   size_t part_bytes[SP_QUEUE_MAX_PARTS], n_parts, max_parts;
   uint64_t most; /* not 0: one part of so many bytes at most */
@@ -57,7 +61,9 @@ struct sp_queue {
   uint32_t *idle, n_idle;           /* free slots, the last used on top */
   uint32_t *ring, first, n_waiting; /* slots that wait */
   uint32_t n_marked;                /* of them cancelled */
-  double next_deadline;             /* none of them is late before */
+  slot *timed;                      /* those with a deadline that steps have */
+  uint32_t n_told;                  /* slots that steps read, and that are answered */
+  double next_deadline;             /* nothing is late before */
   size_t used, kept; /* bytes of requests that are open; that idle slots keep. Together at most o.bytes */
   sp_queue_stats counts;
   sp_histogram waited, took;
@@ -180,13 +186,14 @@ static int reserve(sp_queue *q, size_t bytes, slot **out, char *why, size_t n) {
         why, n, SP_E_RANGE,
         "a request of %zu bytes is larger than the whole queue of %zu: give the source queue_mb = %zu or more", bytes,
         q->o.bytes, (bytes + (1 << 20) - 1) >> 20);
+  const char *others = q->n_told ? ", or late ones whose step is not over," : "";
   if (!q->n_idle)
-    return refuse(why, n, SP_E_FULL, "the queue is full: %u requests are not answered yet (queue = %u)", q->o.capacity,
-                  q->o.capacity);
+    return refuse(why, n, SP_E_FULL, "the queue is full: %u requests are not answered yet%s (queue = %u)",
+                  q->o.capacity, *others ? ", or late and their step is not over" : "", q->o.capacity);
   if (bytes > q->o.bytes - q->used)
     return refuse(why, n, SP_E_FULL,
-                  "the queue is full: requests that are not answered yet hold %zu bytes of at most %zu (queue_mb)",
-                  q->used, q->o.bytes);
+                  "the queue is full: requests that are not answered yet%s hold %zu bytes of at most %zu (queue_mb)",
+                  others, q->used, q->o.bytes);
   slot *s = &q->slots[q->idle[--q->n_idle]];
   q->kept -= s->bytes;
   if (s->bytes != bytes) drop_memory(s);
@@ -229,9 +236,26 @@ static slot *find(const sp_queue *q, uint64_t id) {
   return s->generation % GENERATIONS == id >> SLOT_BITS ? s : NULL;
 }
 
+/* It is not among those with a deadline that steps have. Locked. */
+static void forget_deadline(sp_queue *q, slot *s) {
+  if (s->before) s->before->behind = s->behind;
+  else if (q->timed == s) q->timed = s->behind;
+  if (s->behind) s->behind->before = s->before;
+  s->before = s->behind = NULL;
+}
+
+static void keep_deadline(sp_queue *q, slot *s) {
+  if (s->deadline == INFINITY) return;
+  s->behind = q->timed;
+  if (q->timed) q->timed->before = s;
+  q->timed = s;
+}
+
 /* `bytes`: what it was promised. Locked. */
 static void put_back(sp_queue *q, slot *s, size_t bytes) {
+  forget_deadline(q, s);
   s->state = FREE;
+  s->told = false;
   s->generation++;
   q->used -= bytes;
   q->kept += s->bytes;
@@ -240,6 +264,11 @@ static void put_back(sp_queue *q, slot *s, size_t bytes) {
 
 static void wake(sp_queue *q) {
   if (q->sleeping) pthread_cond_signal(&q->wake);
+}
+
+/* While no step may begin, a request that comes only wakes it for an earlier deadline. */
+static void wake_for(sp_queue *q, const slot *s) {
+  if (q->begins || s->deadline < q->until) wake(q);
 }
 
 int sp_queue_submit(sp_queue *q, const sp_request *r, uint64_t *ticket, char *why, size_t n) {
@@ -275,7 +304,7 @@ int sp_queue_submit(sp_queue *q, const sp_request *r, uint64_t *ticket, char *wh
   if (ticket) *ticket = id_of(q, s);
   q->ring[(q->first + q->n_waiting++) % q->o.capacity] = (uint32_t)(s - q->slots);
   q->counts.accepted++;
-  wake(q);
+  wake_for(q, s);
   pthread_mutex_unlock(&q->lock);
   return SP_OK;
 }
@@ -284,7 +313,7 @@ int sp_queue_cancel(sp_queue *q, uint64_t ticket) {
   int st = SP_OK;
   pthread_mutex_lock(&q->lock);
   slot *s = find(q, ticket);
-  if (!s || s->state == FREE || s->state == FILLING || s->cancelled) st = SP_E_NOTFOUND;
+  if (!s || (s->state != WAITING && s->state != TAKEN) || s->told || s->cancelled) st = SP_E_NOTFOUND;
   else if (s->state == TAKEN) st = SP_E_STATE;
   else {
     s->cancelled = true;
@@ -321,71 +350,131 @@ static void count(sp_queue *q, const sp_answer *a) {
   sp_histogram_add(&q->took, a->took);
 }
 
-/* The slot is free again before the answer is given: who gets it may submit the next one. Not locked. */
-static void give(sp_queue *q, slot *s, sp_answer a) {
+/* Locked. */
+static char *let_go(sp_queue *q, slot *s) {
+  char *words = s->words;
+  s->words = NULL;
+  put_back(q, s, s->bytes);
+  return words;
+}
+
+/* The slot is free again before the answer is given: who gets it may submit the next one. But where `kept` a step still
+ * reads it, and may yet reject it. Not locked. */
+static void give(sp_queue *q, slot *s, sp_answer a, bool kept) {
   double now = sp_now();
+  char *words = NULL;
   a.size = sizeof a;
   a.took = now - s->submitted;
   a.waited = (s->state == TAKEN ? s->taken : now) - s->submitted;
   void (*answer)(void *, const sp_answer *) = s->answer;
   void *arg = s->arg;
-  char *words = s->words;
-  s->words = NULL;
-  if (s->status)
-    a = (sp_answer){.size = a.size, .status = s->status, .error = words, .took = a.took, .waited = a.waited};
+  if (!kept && s->status)
+    a = (sp_answer){.size = a.size, .status = s->status, .error = s->words, .took = a.took, .waited = a.waited};
   pthread_mutex_lock(&q->lock);
   a.ticket = id_of(q, s);
   count(q, &a);
-  put_back(q, s, s->bytes);
+  if (!kept) words = let_go(q, s);
   pthread_mutex_unlock(&q->lock);
   answer(arg, &a);
   free(words);
 }
 
+typedef struct gone {
+  slot *first, **last;
+  double next_deadline;
+} gone;
+
+static void add_gone(gone *g, slot *s) {
+  *g->last = s;
+  g->last = &s->next;
+}
+
 /* Those that wait and are cancelled or late, out of the ring, in order. Locked. */
-static slot *gather_gone(sp_queue *q, double now) {
-  slot *first = NULL, **last = &first;
+static void gather_waiting(sp_queue *q, double now, gone *g) {
   uint32_t kept = 0;
-  if (!q->n_marked && now < q->next_deadline) return NULL;
-  q->next_deadline = INFINITY;
   for (uint32_t i = 0; i < q->n_waiting; i++) {
     slot *s = &q->slots[q->ring[(q->first + i) % q->o.capacity]];
     if (!s->cancelled && s->deadline > now) {
       q->ring[(q->first + kept++) % q->o.capacity] = (uint32_t)(s - q->slots);
-      if (s->deadline < q->next_deadline) q->next_deadline = s->deadline;
+      if (s->deadline < g->next_deadline) g->next_deadline = s->deadline;
       continue;
     }
-    s->state = TAKEN; /* it cannot be cancelled any more */
-    s->taken = now;
-    *last = s;
-    last = &s->next;
+    s->state = LEAVING; /* it cannot be cancelled any more */
+    add_gone(g, s);
   }
-  *last = NULL;
   q->n_waiting = kept;
   q->n_marked = 0;
-  return first;
 }
 
-static void tell(sp_queue *q, slot *gone) {
-  while (gone) {
-    slot *s = gone;
-    gone = s->next;
+/* Those that a step has, and that are late. Locked. */
+static void gather_taken(sp_queue *q, double now, gone *g) {
+  for (slot *s = q->timed, *behind; s; s = behind) {
+    behind = s->behind;
+    if (s->deadline > now) {
+      if (s->deadline < g->next_deadline) g->next_deadline = s->deadline;
+      continue;
+    }
+    forget_deadline(q, s);
+    s->told = true;
+    q->n_told++;
+    add_gone(g, s);
+  }
+}
+
+/* Locked. */
+static slot *gather_gone(sp_queue *q, double now) {
+  gone g = {.last = &g.first, .next_deadline = INFINITY};
+  if (!q->n_marked && now < q->next_deadline) return NULL;
+  gather_taken(q, now, &g);
+  gather_waiting(q, now, &g);
+  q->next_deadline = g.next_deadline;
+  *g.last = NULL;
+  return g.first;
+}
+
+static uint32_t tell(sp_queue *q, slot *first) {
+  uint32_t n = 0;
+  for (slot *s = first, *next; s; s = next, n++) {
+    next = s->next;
+    bool taken = s->state == TAKEN;
     give(q, s,
          (sp_answer){.status = s->cancelled ? SP_E_CANCELLED : SP_E_LATE,
-                     .error = s->cancelled ? "the request was cancelled" : "no step took it before its deadline"});
+                     .error = s->cancelled ? "the request was cancelled"
+                              : taken      ? "its step was not over before its deadline"
+                                           : "no step took it before its deadline"},
+         taken);
   }
+  return n;
+}
+
+uint32_t sp_queue_expire(sp_queue *q) {
+  pthread_mutex_lock(&q->lock);
+  slot *first = gather_gone(q, sp_now());
+  pthread_mutex_unlock(&q->lock);
+  return tell(q, first);
+}
+
+/* A step is over with one that was late. */
+static void drop(sp_queue *q, slot *s) {
+  pthread_mutex_lock(&q->lock);
+  q->n_told--;
+  char *words = let_go(q, s);
+  pthread_mutex_unlock(&q->lock);
+  free(words);
 }
 
 void sp_queue_answer(sp_queue *q, const uint64_t *ids, uint32_t n, uint64_t step, const sp_tensor *results,
                      const char *const *names, uint32_t n_results) {
   sp_tensor own[SP_QUEUE_MAX_PARTS];
+  sp_queue_expire(q); /* a deadline that has passed is missed, whether or not somebody has looked since */
   for (uint32_t i = 0; i < n; i++) {
+    slot *s = &q->slots[ids[i] & ((UINT64_C(1) << SLOT_BITS) - 1)];
     for (uint32_t k = 0; k < n_results; k++) {
       own[k].spec = sp_spec_sample(&results[k].spec);
       own[k].data = (char *)results[k].data + i * (size_t)sp_spec_bytes(&own[k].spec);
     }
-    give(q, &q->slots[ids[i] & ((UINT64_C(1) << SLOT_BITS) - 1)],
-         (sp_answer){.step = step, .results = own, .names = names, .n_results = n_results});
+    if (s->told) drop(q, s);
+    else give(q, s, (sp_answer){.step = step, .results = own, .names = names, .n_results = n_results}, false);
   }
 }
 
@@ -399,9 +488,9 @@ void sp_queue_close(sp_queue *q, int status, const char *why) {
   pthread_mutex_unlock(&q->lock);
   for (uint32_t i = 0; i < q->o.capacity && !before; i++) {
     pthread_mutex_lock(&q->lock);
-    slot_state state = q->slots[i].state;
+    bool open = q->slots[i].state == WAITING || (q->slots[i].state == TAKEN && !q->slots[i].told);
     pthread_mutex_unlock(&q->lock);
-    if (state == WAITING || state == TAKEN) give(q, &q->slots[i], (sp_answer){.status = status, .error = why});
+    if (open) give(q, &q->slots[i], (sp_answer){.status = status, .error = why}, false);
   }
 }
 
@@ -416,23 +505,25 @@ static bool due(const sp_queue *q, double now) {
   return q->n_waiting >= q->o.batch || (q->n_waiting && (!q->attached || !q->o.wait_us || now >= due_at(q)));
 }
 
-uint32_t sp_queue_take(sp_queue *q, uint64_t *ids) {
+uint32_t sp_queue_take(sp_queue *q, uint64_t *ids, uint32_t *told) {
   double now = sp_now();
   uint32_t n = 0;
   pthread_mutex_lock(&q->lock);
-  slot *gone = gather_gone(q, now);
+  slot *leaving = gather_gone(q, now);
   if (due(q, now)) n = q->n_waiting < q->o.batch ? q->n_waiting : q->o.batch;
   for (uint32_t i = 0; i < n; i++) {
     slot *s = oldest(q);
     s->state = TAKEN;
     s->taken = now;
+    keep_deadline(q, s);
     ids[i] = id_of(q, s);
     q->first = (q->first + 1) % q->o.capacity;
     q->n_waiting--;
   }
   if (n) q->counts.steps++;
   pthread_mutex_unlock(&q->lock);
-  tell(q, gone);
+  uint32_t n_gone = tell(q, leaving);
+  if (told) *told = n_gone;
   for (uint32_t i = n; n && i < q->o.batch; i++) ids[i] = SP_NO_REQUEST;
   return n;
 }
@@ -451,21 +542,40 @@ bool sp_queue_has_room(sp_queue *q) {
   return room;
 }
 
-void sp_queue_wait(sp_queue *q, double seconds) {
-  double now = sp_now(), until = now + seconds;
+bool sp_queue_due(sp_queue *q) {
   pthread_mutex_lock(&q->lock);
-  bool now_due = due(q, now) || q->n_marked || now >= q->next_deadline || (!q->n_waiting && !q->attached) || q->closed;
-  if (!now_due) {
-    if (q->n_waiting && due_at(q) < until) until = due_at(q);
-    if (q->next_deadline < until) until = q->next_deadline;
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    int64_t ns = (int64_t)((until - now) * 1e9) + at.tv_nsec;
-    at.tv_sec += (time_t)(ns / 1000000000);
-    at.tv_nsec = (long)(ns % 1000000000);
-    q->sleeping = true;
-    pthread_cond_timedwait(&q->wake, &q->lock, &at);
-    q->sleeping = false;
+  bool now_due = due(q, sp_now());
+  pthread_mutex_unlock(&q->lock);
+  return now_due;
+}
+
+/* Locked. */
+static bool has_work(const sp_queue *q, double now, bool begins) {
+  if (q->n_marked || now >= q->next_deadline || q->closed) return true;
+  return begins && (due(q, now) || (!q->n_waiting && !q->attached));
+}
+
+/* Until q->until, locked. */
+static void sleep_on(sp_queue *q, double now) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  int64_t ns = (int64_t)((q->until - now) * 1e9) + at.tv_nsec;
+  at.tv_sec += (time_t)(ns / 1000000000);
+  at.tv_nsec = (long)(ns % 1000000000);
+  q->sleeping = true;
+  pthread_cond_timedwait(&q->wake, &q->lock, &at);
+  q->sleeping = false;
+}
+
+void sp_queue_wait(sp_queue *q, double seconds, bool begins) {
+  double now = sp_now();
+  pthread_mutex_lock(&q->lock);
+  if (!has_work(q, now, begins)) {
+    q->begins = begins;
+    q->until = now + seconds;
+    if (begins && q->n_waiting && due_at(q) < q->until) q->until = due_at(q);
+    if (q->next_deadline < q->until) q->until = q->next_deadline;
+    sleep_on(q, now);
   }
   pthread_mutex_unlock(&q->lock);
 }

@@ -40,15 +40,21 @@ const char *sp_queue_name(sp_queue *q, uint64_t id);
 void sp_queue_reject(sp_queue *q, uint64_t id, int status, const char *words);
 
 /* ---- the loop's thread ---- */
-/* Answers what was cancelled or is late, then takes what makes a step now: ids[0..batch-1], those behind the n that it
+/* Answers what was cancelled or is late, also what a step has; returns how many. What a step has stays as it is until
+ * sp_queue_answer. */
+uint32_t sp_queue_expire(sp_queue *q);
+/* Does that, *told (may be NULL) times, and takes what makes a step now: ids[0..batch-1], those behind the n that it
  * returns are SP_NO_REQUEST. 0: nothing is due. */
-uint32_t sp_queue_take(sp_queue *q, uint64_t *ids);
+uint32_t sp_queue_take(sp_queue *q, uint64_t *ids, uint32_t *told);
+bool sp_queue_due(sp_queue *q); /* sp_queue_take would take some */
 /* Nothing waits, nobody is attached: until somebody submits on this thread there is no further step. */
 bool sp_queue_over(sp_queue *q);
 bool sp_queue_has_room(sp_queue *q);
-/* Sleeps until a step is due, something is to be answered, all is over, or `seconds` have passed. */
-void sp_queue_wait(sp_queue *q, double seconds);
-/* The requests of a step are done. results: of the whole batch, with its dimension first. */
+/* Sleeps until something is to be expired, it is closed, or `seconds` have passed; where a step may begin (`begins`)
+ * also until one is due, or all is over. */
+void sp_queue_wait(sp_queue *q, double seconds, bool begins);
+/* A step is over: its requests are done, but for those that are late. results: of the whole batch, with its dimension
+ * first. */
 void sp_queue_answer(sp_queue *q, const uint64_t *ids, uint32_t n, uint64_t step, const sp_tensor *results,
                      const char *const *names, uint32_t n_results);
 

@@ -4,8 +4,8 @@
  *
  * A graph whose source has the flag SP_STAGE_REQUESTS (plugin.h) is fed by a queue that the host keeps. Whoever has the
  * queue may submit a request, a sample's bytes, from any thread; steps take them in the order in which they came, at
- * most a batch at a time; when a step is over, each of its requests is answered with its own part of the graph's
- * results. A plugin gets the queue within a callback:
+ * most a batch at a time, and no sooner than lanes are about to be free for them; when a step is over, each of its
+ * requests is answered with its own part of the graph's results. A plugin gets the queue within a callback:
  *
  *   const sp_feed_api *feed = ctx->host->get_extension(ctx, SP_EXT_FEED);
  *   sp_queue *queue = feed ? feed->queue(ctx) : NULL;
@@ -41,8 +41,8 @@ typedef struct sp_part {
 /* Lent for one call of the request's answer(). */
 typedef struct sp_answer {
   uint32_t size;
-  int32_t status; /* SP_OK; SP_E_CANCELLED: by cancel(), or the run has ended; SP_E_LATE: no step took it before its
-                              deadline; else what the source, or the run, failed with */
+  int32_t status; /* SP_OK; SP_E_CANCELLED: by cancel(), or the run has ended; SP_E_LATE: its deadline came before its
+                              result; else what the source, or the run, failed with */
   uint64_t ticket;
   const char *error;   /* the words of a failure, NULL with SP_OK */
   uint64_t step;       /* the step that computed it; 0 unless SP_OK */
@@ -62,7 +62,8 @@ typedef struct sp_request {
                            source has said so (sp_plan.request_bytes). Copied by submit() */
   const char *name; /* for stages that write files: the file's name without folder and ending; NULL: none. Copied */
   int64_t
-      deadline_us; /* microseconds from submit(); a request that no step has taken by then is answered with SP_E_LATE;
+      deadline_us; /* microseconds from submit(); a request that has no result by then is answered with SP_E_LATE, as
+                           soon as the loop's thread is not in the script; what a step makes of it later is dropped.
                            0: the source's own deadline, below 0: none */
   /* Called once if submit() accepts the request, on the thread that runs the loop, or that closes the graph. It must be
    * quick and must not wait for another answer; it may submit. */

@@ -427,7 +427,7 @@ function graph:results(t) end
 ---@field [integer] string
 ---@field path? string
 ---@field name? string of the files that image_writer writes
----@field deadline? number seconds; a request that no step has taken by then is late
+---@field deadline? number seconds; a request that has no result by then is answered as late
 ---@field tag? any for the script
 ---@class spcore.answer
 ---@field status "ok"|"failed"|"late"|"cancelled"|"refused"

@@ -69,7 +69,7 @@ START_TEST(in_order_and_bounded) {
   ck_assert(!sp_queue_has_room(q));
   ck_assert_int_eq(ask(q, 3, &k[3], 0, &ticket, why), SP_E_FULL);
   ck_assert_str_eq(why, "the queue is full: 3 requests are not answered yet (queue = 3)");
-  ck_assert_uint_eq(sp_queue_take(q, ids), 2);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 2);
   ck_assert_int_eq(ask(q, 3, &k[3], 0, &ticket, why), SP_E_FULL); /* those under way are not answered either */
   answer(q, ids, 2, 2, 7);
   for (int i = 0; i < 2; i++) {
@@ -80,10 +80,10 @@ START_TEST(in_order_and_bounded) {
     ck_assert(k[i].value == (float)i * 10);
   }
   ck_assert_int_eq(ask(q, 3, &k[3], 0, &ticket, why), SP_OK);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 2);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 2);
   answer(q, ids, 2, 2, 8);
   ck_assert(k[2].value == 20 && k[3].value == 30 && k[3].ticket == ticket);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 0);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 0);
   ck_assert(sp_queue_over(q));
   sp_queue_free(q);
 }
@@ -96,7 +96,7 @@ START_TEST(a_part_of_a_batch) {
   uint64_t ids[4];
   char why[256];
   ask(q, 1, &k, 0, NULL, why);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 1);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 1);
   for (int i = 1; i < 4; i++) {
     ck_assert_uint_eq(ids[i], SP_NO_REQUEST);
     ck_assert_ptr_null(sp_queue_parts(q, ids[i], NULL, NULL));
@@ -118,15 +118,15 @@ START_TEST(waits_for_a_full_batch) {
   char why[256];
   sp_queue_attach(q);
   ask(q, 1, &k[0], 0, NULL, why);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 0);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 0);
   ask(q, 2, &k[1], 0, NULL, why);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 2);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 2);
   answer(q, ids, 2, 2, 0);
   ask(q, 3, &k[2], 0, NULL, why);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 0);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 0);
   ck_assert(!sp_queue_over(q));
   sp_queue_detach(q); /* nobody could fill it any more */
-  ck_assert_uint_eq(sp_queue_take(q, ids), 1);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 1);
   answer(q, ids, 1, 2, 1);
   ck_assert(sp_queue_over(q));
   sp_queue_free(q);
@@ -145,13 +145,13 @@ START_TEST(cancelled_and_late) {
   ck_assert_int_eq(sp_queue_cancel(q, ticket[2]), SP_OK);
   ck_assert_int_eq(sp_queue_cancel(q, ticket[2]), SP_E_NOTFOUND);
   usleep(10);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 1);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 1);
   ck_assert_int_eq(k[1].status, SP_E_LATE);
   ck_assert_str_eq(k[1].error, "no step took it before its deadline");
   ck_assert_int_eq(k[2].status, SP_E_CANCELLED);
   ck_assert_int_eq(sp_queue_cancel(q, ticket[0]), SP_E_STATE); /* a step has it */
   answer(q, ids, 1, 1, 0);
-  ck_assert_uint_eq(sp_queue_take(q, ids), 1);
+  ck_assert_uint_eq(sp_queue_take(q, ids, NULL), 1);
   sp_queue_reject(q, ids[0], SP_E_DATA, "it is damaged");
   sp_queue_reject(q, ids[0], SP_E_IO, "the first counts");
   answer(q, ids, 1, 1, 1);
@@ -170,13 +170,75 @@ START_TEST(cancelled_and_late) {
 }
 END_TEST
 
+/* A deadline is kept also where a step has the request: it is answered then, and once. Until the step is over the slot
+ * and its bytes stay, whatever the step does with them. */
+START_TEST(late_while_a_step_has_it) {
+  sp_queue *q = make(2, 3, 0);
+  kept k[4] = {0};
+  uint64_t ids[2], ticket;
+  char why[256];
+  sp_queue_stats s;
+  ask(q, 7, &k[0], 200, &ticket, why);
+  ask(q, 8, &k[1], 0, NULL, why);
+  ask(q, 9, &k[2], 0, NULL, why);
+  while (!sp_queue_take(q, ids, NULL)) usleep(1);
+  if (k[0].n) { /* a busy machine: it was late before */
+    sp_queue_free(q);
+    return;
+  }
+  while (!sp_queue_expire(q)) usleep(10);
+  ck_assert_int_eq(k[0].n, 1);
+  ck_assert_int_eq(k[0].status, SP_E_LATE);
+  ck_assert_str_eq(k[0].error, "its step was not over before its deadline");
+  ck_assert_uint_eq(k[0].ticket, ticket);
+  ck_assert_uint_eq(sp_queue_expire(q), 0);
+  ck_assert_int_eq(sp_queue_cancel(q, ticket), SP_E_NOTFOUND);
+  ck_assert_int_eq(ask(q, 10, &k[3], 0, NULL, why), SP_E_FULL);
+  ck_assert_str_eq(
+      why, "the queue is full: 3 requests are not answered yet, or late and their step is not over (queue = 3)");
+  const sp_part *p = sp_queue_parts(q, ids[0], NULL, NULL);
+  ck_assert(p && *(const float *)p->data == 7);
+  sp_queue_reject(q, ids[0], SP_E_DATA, "words that nobody gets");
+  sp_queue_get_stats(q, &s);
+  ck_assert(s.late == 1 && s.open == 2 && s.done == 0);
+  answer(q, ids, 2, 2, 0);
+  ck_assert(k[0].n == 1 && k[1].n == 1 && k[1].value == 80);
+  ck_assert_int_eq(ask(q, 10, &k[3], 0, NULL, why), SP_OK);
+  sp_queue_get_stats(q, &s);
+  ck_assert(s.late == 1 && s.done == 1 && s.open == 2);
+  sp_queue_free(q);
+  ck_assert(k[0].n == 1 && k[2].n == 1 && k[3].n == 1);
+}
+END_TEST
+
+/* A deadline that nobody has looked at is missed all the same; what is late as the queue is closed is answered once. */
+START_TEST(late_at_the_end_of_a_step) {
+  sp_queue *q = make(1, 3, 0);
+  kept k[2] = {0};
+  uint64_t ids[1];
+  char why[256];
+  for (int i = 0; i < 2; i++) ask(q, 1, &k[i], 20000, NULL, why);
+  uint32_t n = sp_queue_take(q, ids, NULL);
+  usleep(20001);
+  if (n) answer(q, ids, 1, 1, 0);
+  ck_assert(k[0].n == 1 && k[0].status == SP_E_LATE && k[1].n == 1 && k[1].status == SP_E_LATE);
+  ask(q, 1, &k[0], 20000, NULL, why);
+  sp_queue_take(q, ids, NULL);
+  usleep(20001);
+  sp_queue_expire(q);
+  ck_assert_int_eq(k[0].n, 2);
+  sp_queue_free(q);
+  ck_assert(k[0].n == 2 && k[1].n == 1);
+}
+END_TEST
+
 START_TEST(closing_answers_all) {
   sp_queue *q = make(1, 8, 0);
   kept k[3] = {0}, later = {0};
   uint64_t ids[1];
   char why[256];
   for (int i = 0; i < 3; i++) ask(q, (float)i, &k[i], 0, NULL, why);
-  sp_queue_take(q, ids);
+  sp_queue_take(q, ids, NULL);
   sp_queue_close(q, SP_E_DEVICE, "the device has failed");
   for (int i = 0; i < 3; i++) {
     ck_assert_int_eq(k[i].n, 1);
@@ -260,7 +322,7 @@ START_TEST(what_fits_is_accepted_after_any_history) {
     uint32_t draw = (uint32_t)(state >> 33);
     bool empty_it = draw % 61 == 0;
     while (n_open && (empty_it || draw % 3 == 0)) {
-      ck_assert_uint_eq(sp_queue_take(q, &id), 1);
+      ck_assert_uint_eq(sp_queue_take(q, &id, NULL), 1);
       sp_queue_answer(q, &id, 1, 0, NULL, NULL, 0);
       used -= open[0];
       memmove(open, open + 1, --n_open * sizeof *open);
@@ -330,9 +392,9 @@ START_TEST(each_is_answered_once) {
     ck_assert(!pthread_create(&thread[i], NULL, submit_many, arg[i]));
   }
   while (!sp_queue_over(c.q)) {
-    uint32_t n = sp_queue_take(c.q, ids);
+    uint32_t n = sp_queue_take(c.q, ids, NULL);
     if (n) answer(c.q, ids, n, 4, step++);
-    else sp_queue_wait(c.q, 0.01);
+    else sp_queue_wait(c.q, 0.01, true);
   }
   for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
   for (int i = 0; i < THREADS * EACH; i++)
@@ -369,6 +431,8 @@ int main(void) {
   tcase_add_test(c, a_part_of_a_batch);
   tcase_add_test(c, waits_for_a_full_batch);
   tcase_add_test(c, cancelled_and_late);
+  tcase_add_test(c, late_while_a_step_has_it);
+  tcase_add_test(c, late_at_the_end_of_a_step);
   tcase_add_test(c, closing_answers_all);
   tcase_add_test(c, what_is_refused);
   tcase_add_loop_test(c, what_fits_is_accepted_after_any_history, 0, 4);
