@@ -14,6 +14,7 @@
 #include "check/report.h"
 #include "check/rig.h"
 #include "check/slices.h"
+#include "check/grouped.h"
 #include "check/updates.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -196,18 +197,18 @@ static void check_slices(report *rep, const sp_stage_type *t, const sp_plugin_fi
   while (opened) rig_close(&all[--opened]);
 }
 
-/* An optimizer whose update may be made in several calls. */
-static void check_updates(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
-                          sp_solo *solo) {
-  rig whole, cut;
+/* An optimizer beside itself: whose update may be made in several calls, or that honours groups. */
+static void check_beside(report *rep, const sp_stage_type *t, const sp_plugin_file *file, const services *s,
+                         sp_solo *solo, int (*check)(report *, rig *, rig *, sp_err *), const char *what) {
+  rig whole, other;
   sp_err err;
   int rc = rig_open(&whole, &s->host, t, file, s->how->set, solo, &err);
-  if (!rc && !(rc = rig_open(&cut, &s->host, t, file, s->how->set, solo, &err))) {
+  if (!rc && !(rc = rig_open(&other, &s->host, t, file, s->how->set, solo, &err))) {
     rc = rig_plan(&whole, &err);
-    if (!rc) rc = updates_check(rep, &whole, &cut, &err);
-    rig_close(&cut);
+    if (!rc) rc = check(rep, &whole, &other, &err);
+    rig_close(&other);
   }
-  if (rc) refused(rep, "forward() in several calls", &err);
+  if (rc) refused(rep, what, &err);
   rig_close(&whole);
 }
 
@@ -240,7 +241,8 @@ static bool check_instance(report *rep, rig *r, const sp_plugin_file *file, cons
     if (t->backward) passes_check_backward(rep, r);
     check_pairs(rep, r, file, s, solo);
     if (r->plan.slice) check_slices(rep, t, file, s, solo);
-    if (r->plan.separate) check_updates(rep, t, file, s, solo);
+    if (r->plan.separate) check_beside(rep, t, file, s, solo, updates_check, "forward() in several calls");
+    if (r->plan.grouped) check_beside(rep, t, file, s, solo, grouped_check, "groups of weights");
   }
   return true;
 }

@@ -182,7 +182,10 @@ int rig_replan(rig *r, sp_err *err) {
                       .out = r->out_specs,
                       .max_parts = r->max_parts,
                       .shards = r->shards,
-                      .slices = r->slices};
+                      .slices = r->slices,
+                      .groups = r->groups,
+                      .group_of = r->group_of,
+                      .n_groups = r->n_groups};
   return sp_inst_plan(r->inst, &r->plan, err);
 }
 

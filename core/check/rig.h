@@ -36,11 +36,14 @@ typedef struct rig {
   rig_list rows;                /* factors, of all shards */
   rig_tensor own, sums, sum_at; /* of slices: what survey() writes, and what forward() has of all */
   rig_tensor scratch, saved, consts, step, ids, scale;
-  uint32_t n_tensors;          /* that have memory */
-  uint32_t max_parts;          /* that plan() is offered; 0 is 1 */
-  uint32_t shards;             /* the same: of a step; 0 is 1 */
-  bool frozen;                 /* the same */
-  bool slices;                 /* the same */
+  uint32_t n_tensors;     /* that have memory */
+  uint32_t max_parts;     /* that plan() is offered; 0 is 1 */
+  uint32_t shards;        /* the same: of a step; 0 is 1 */
+  bool frozen;            /* the same */
+  bool slices;            /* the same */
+  const sp_group *groups; /* the same; NULL: none */
+  const uint32_t *group_of;
+  uint32_t n_groups;
   size_t n_own, n_all, n_sums; /* numbers in own, sums and sum_at, before rig_alloc() */
   sp_solo *solo;               /* NULL: the stage is for the cpu */
 } rig;

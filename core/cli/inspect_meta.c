@@ -83,9 +83,10 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
   sp_sb_putf(&cls, "spcore.%s", t->name);
   put_lists(sb, t->params, sp_sb_str(&cls));
   sp_sb_putf(sb, "---What g.%s is called with.\n---@class spcore.%s.params: spcore.%s_options\n", t->name, t->name,
-             t->flags & SP_STAGE_REQUESTS ? "requests"
-             : t->flags & SP_STAGE_SOURCE ? "source"
-                                          : "node");
+             t->flags & SP_STAGE_REQUESTS    ? "requests"
+             : t->flags & SP_STAGE_SOURCE    ? "source"
+             : t->flags & SP_STAGE_OPTIMIZER ? "optimizer"
+                                             : "node");
   int i = 0;
   for (const sp_port *p = t->inputs; p && p->name; p++) {
     const char *type = p->flags & SP_PORT_LIST ? "spcore.ref|spcore.ref[]" : "spcore.ref";
@@ -101,6 +102,21 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
   sp_sb_free(&cls);
 }
 
+/* What scripts/spcore/groups.lua takes of them. */
+static const char optimizer[] =
+    "---Weights by globs over their names, \"STAGE.WEIGHT\", and what is special about them.\n"
+    "---@class spcore.group\n"
+    "---@field [integer] string\n"
+    "---@field lr? number factor on the learning rate (default 1)\n"
+    "---@field decay? number factor on the weight decay (default 1)\n"
+    "---@field frozen? boolean they are not trained (default false)\n\n"
+    "---@class spcore.optimizer_options: spcore.node_options\n"
+    "---@field groups? spcore.group[] where several fit a weight, their factors are multiplied\n"
+    "---@field no_decay? \"norm_bias\"|string[] weights without decay: of one dimension, or by their names\n"
+    "---@field layer_decay? number each block of a known network has this times the rate of the next, the last one "
+    "this "
+    "times the rate (default 1)\n\n";
+
 /* What the host itself takes and gives, whatever the stage. */
 static const char head[] =
     "---@meta\n"
@@ -115,10 +131,9 @@ static const char head[] =
     "---@field ignore? string|string[] patterns of names, behind the prefix, that are left out\n"
     "---@field names? table<string, string> the file's names: [\"features.0.0\"] = \"conv_stem\"\n\n";
 
-static const char node[] =
-    "---A stage in a graph.\n"
-    "---@class spcore.node\n"
-    "---@field name string\n\n";
+static const char node[] = "---A stage in a graph.\n"
+                           "---@class spcore.node\n"
+                           "---@field name string\n\n";
 
 static void put_choices(sp_sb *sb, const char *const *choices) {
   for (size_t i = 0; choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", choices[i]);
@@ -150,6 +165,7 @@ static void put_options(sp_sb *sb) {
   sp_sb_put(sb, "\n---@class spcore.requests_options: spcore.node_options\n");
   put_rows(sb, "requests");
   sp_sb_put(sb, "\n");
+  sp_sb_put(sb, optimizer);
 }
 
 int sp_inspect_meta(sp_sb *sb, const sp_inspect *in, sp_err *err) {

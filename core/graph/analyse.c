@@ -37,8 +37,7 @@ static void mark_forward(sp_graph *g) {
     sp_node *n = g->topo[t];
     n->params.trained = n->flow.needs_grad = n->flow.in_trained = false;
     if (n->source) continue;
-    n->params.trained =
-        g->train.on && !n->frozen && !sp_node_apart(n) && sp_weights_have(&n->params, SP_WEIGHT_TRAINED);
+    n->params.trained = g->train.on && !n->frozen && !sp_node_apart(n) && sp_weights_are_trained(&n->params);
     n->flow.needs_grad = n->params.trained;
     n->flow.in_trained = sp_node_apart(n) || sp_node_changes(n);
     for (unsigned i = 0; i < n->n_in; i++)
@@ -103,6 +102,7 @@ int sp_graph_analyse(sp_graph *g, sp_err *err) {
   int st = sp_graph_sort(g, err);
   if (!st) st = check_eval_only(g, err);
   if (st) return st;
+  sp_graph_fix(g);
   mark_forward(g);
   for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i]->flow.backward = g->nodes[i]->params.inplace = false;
   g->store.applied = false;

@@ -134,6 +134,7 @@ void sp_graph_free(sp_graph *g) {
   free(g->nodes);
   free(g->topo);
   free(g->train.losses.v);
+  sp_groups_free(&g->train.groups);
   free(g->results.v);
   sp_strategy_free(g->strategy);
   sp_store_free(&g->store);

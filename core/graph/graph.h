@@ -93,7 +93,7 @@ bool sp_node_frozen(const sp_node *node);
 sp_cache_at sp_node_cache(const sp_node *node);
 int sp_node_precision(const sp_node *node); /* SP_PRECISION_... of its products */
 bool sp_node_eval_only(const sp_node *node);
-bool sp_node_on_cpu(const sp_node *node);   /* its outputs lie on the processor's side of the graph's border */
+bool sp_node_on_cpu(const sp_node *node); /* its outputs lie on the processor's side of the graph's border */
 /* The k-th of the stages whose outputs it reads, each once, in the order of its inputs; NULL: there are no more. */
 sp_node *sp_node_producer(const sp_node *node, size_t k);
 int sp_node_find_in(const sp_node *node, const char *port,
@@ -125,8 +125,9 @@ typedef struct sp_train_opts {
   const sp_ref *losses; /* ports of SP_STAGE_LOSS stages; their gradients add up */
   size_t n_losses;
   sp_node *optimizer;
-  bool optimizer_shards; /* as the graph's option of that name */
-  int accumulate;        /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
+  bool optimizer_shards;  /* as the graph's option of that name */
+  const sp_value *groups; /* see groups.h; NULL: none */
+  int accumulate;         /* the optimizer runs every so many steps, on gradients summed and divided by it; 0 is 1 */
   /* Learning-rate schedule: sets *lr for the update of `step`. Called on the main thread in step order. NULL: the live
    * parameter as it stands. */
   int (*lr)(void *arg, uint64_t step, double *lr, sp_err *err);

@@ -8,6 +8,7 @@
 #include <spcore/ext/times.h>
 
 #include "graph/graph.h"
+#include "graph/groups.h"
 #include "device/place.h"
 #include "params/params.h"
 
@@ -82,6 +83,7 @@ typedef struct sp_training {
   bool on; /* the graph is trained */
   sp_refs losses;
   sp_node *optimizer;
+  sp_groups groups;
   sp_node *source; /* of the steps; known once stages are planned, with or without training */
   int accumulate;  /* passes of an update: of as many steps, or the shards of one */
   bool totals;     /* gradients of passes are added and then divided by all that the loss is a mean over */

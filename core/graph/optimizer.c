@@ -49,19 +49,25 @@ static int slice_optimizer(sp_graph *g, sp_err *err) {
  * The outcome of this choice depends on the graph alone. */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err) {
   sp_node *opt = g->train.optimizer;
-  int st;
+  int st = sp_graph_check_groups(g, err);
+  if (st) return st;
   for (int pass = 0; pass < 2; pass++) {
     if ((st = list_weights(&g->store, sp_store_next_trained, "weights to train", &opt->in_specs[0], err))) return st;
     if (opt->n_in > 1 &&
         (st = list_weights(&g->store, sp_store_next_statistic, "statistics of trained stages", &opt->in_specs[1], err)))
       return st;
-    if ((st = sp_node_replan(opt, true, err))) return st;
+    if ((st = sp_graph_group(g, err)) || (st = sp_node_replan(opt, true, err))) return st;
+    if (g->train.groups.n && !opt->params.update.grouped)
+      return sp_fail(err, SP_E_UNSUPPORTED,
+                     "groups: optimizer '%s' has one learning rate and one decay for all weights", opt->name);
+    sp_graph_tell_groups(g);
     if (pass || !opt->params.update.plain_sgd || (g->train.accumulate != 1 && !g->shards.on))
       return slice_optimizer(g, err);
     g->store.applied = g->shards.on && sp_store_has_factors(&g->store);
     for (size_t i = 0; i < g->n_nodes; i++)
-      g->nodes[i]->params.inplace =
-          !g->shards.on && g->nodes[i]->params.trained && g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
+      g->nodes[i]->params.inplace = !g->shards.on && g->nodes[i]->params.trained &&
+                                    !sp_weights_any_fixed(&g->nodes[i]->params) &&
+                                    g->nodes[i]->inst->type->flags & SP_STAGE_INPLACE_SGD;
   }
   return SP_OK;
 }

@@ -85,6 +85,7 @@ int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
     n->out_specs[i].n = sp_node_out_port(n, i)->flags & SP_PORT_LIST ? 0 : 1;
     memset(n->out_specs[i].spec, 0, n->out_specs[i].cap * sizeof(sp_spec));
   }
+  if (n->optimizer) sp_groups_put(&n->g->train.groups, p);
   p->in = n->in_specs;
   p->out = n->out_specs;
   int st = sp_inst_plan(n->inst, p, err);
@@ -95,7 +96,8 @@ int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.training = training};
   int st;
-  if (training && n->params.trained) {
+  /* Each part, and each factor, completes a gradient; here some are not wanted. */
+  if (training && n->params.trained && !sp_weights_any_fixed(&n->params)) {
     p.max_parts = (uint32_t)n->g->opts.parts;
     if (!p.max_parts && n->g->shards.tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
     p.shards = n->g->shards.on && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;

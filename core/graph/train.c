@@ -155,6 +155,8 @@ int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
     return sp_nomem(err, 0, "losses");
   memcpy(g->train.losses.v, o->losses, o->n_losses * sizeof *o->losses);
   g->train.losses.n = o->n_losses;
+  sp_groups_free(&g->train.groups);
+  if (sp_groups_take(&g->train.groups, o->groups, err)) return err->status;
   g->train.optimizer = o->optimizer;
   g->train.accumulate = o->accumulate ? o->accumulate : 1;
   g->opts.optimizer_shards |= o->optimizer_shards;

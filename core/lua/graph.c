@@ -254,7 +254,8 @@ static sp_ref check_loss(lua_State *L, int idx, const sp_lua_graph *lg) {
   return (sp_ref){.node = node};
 }
 
-/* g:train{ losses = { output, ... }, optimizer = node, accumulate =, optimizer_shards =, lr = function } */
+/* g:train{ losses = { output, ... }, optimizer = node, accumulate =, optimizer_shards =, lr = function,
+ * groups = see graph/groups.h } */
 static int graph_train(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_ref losses[MAX_LOSSES];
@@ -279,6 +280,12 @@ static int graph_train(lua_State *L) {
     lua_setiuservalue(L, 1, 2);
     o.lr = sp_lua_lr;
     o.lr_arg = lg;
+  }
+  lua_settop(L, 2);
+  sp_value *groups = sp_lua_value_box(L);
+  if (lua_getfield(L, 2, "groups") != LUA_TNIL) {
+    if (sp_lua_value(L, -1, groups, &err)) return sp_lua_raise(L, &err);
+    o.groups = groups;
   }
   if (sp_graph_train(lg->g, &o, &err)) return sp_lua_raise(L, &err);
   lg->by_function = o.lr ? o.optimizer : NULL;

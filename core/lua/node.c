@@ -141,7 +141,7 @@ static int node_weights(lua_State *L) {
     lua_setfield(L, -2, "name");
     sp_lua_push_shape(L, &w->spec);
     lua_setfield(L, -2, "shape");
-    lua_pushboolean(L, (w->flags & SP_WEIGHT_TRAINED) && !sp_node_frozen(node));
+    lua_pushboolean(L, sp_weights_is_trained(of, i) && !sp_node_frozen(node));
     lua_setfield(L, -2, "trained");
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }

@@ -22,9 +22,11 @@ void sp_weights_drop(sp_weights *stage) {
   free(stage->w);
   free(stage->dw);
   free(stage->loaded);
+  free(stage->fixed);
   stage->weights = NULL;
   stage->w = stage->dw = NULL;
   stage->loaded = NULL;
+  stage->fixed = NULL;
   stage->consts = NULL;
   stage->n_weights = 0;
 }

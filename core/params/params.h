@@ -20,6 +20,7 @@ typedef struct sp_store sp_store;
 typedef struct sp_update_plan {
   bool plain_sgd, restores;
   bool separate;     /* its update may be made in several calls */
+  bool grouped;      /* it honours groups */
   uint32_t slice;    /* where slices may begin; 0: it takes none */
   uint32_t averages; /* the first of its weights that are averages, from 1; 0: it keeps none */
 } sp_update_plan;
@@ -43,6 +44,7 @@ typedef struct sp_weights {
   void *consts;      /* what prepare() makes of weights; NULL until needed */
   bool stale;        /* it has yet to make it, of the weights that are there now */
   bool *loaded;      /* [n_weights] came from a file */
+  bool *fixed;       /* [n_weights] is not trained, though the stage is */
   void **whole;      /* [n_weights] of which ranks have slices: what rank 0 was given, in host memory, until all have
                         theirs; NULL: nothing */
   sp_update_plan update; /* of an optimizer */
@@ -80,8 +82,11 @@ int sp_store_add(sp_store *store, sp_weights *stage, sp_err *err);
 /* Takes what plan() said. What has memory already stays where it is;
  * fails where the list changed after a file was loaded. */
 int sp_weights_keep(sp_weights *stage, const sp_plan *plan, sp_err *err);
-void sp_weights_free(sp_weights *stage);                      /* while the store's communicator is there */
-bool sp_weights_have(const sp_weights *stage, uint32_t flag); /* one has this SP_WEIGHT_ flag */
+void sp_weights_free(sp_weights *stage);                       /* while the store's communicator is there */
+bool sp_weights_have(const sp_weights *stage, uint32_t flag);  /* one has this SP_WEIGHT_ flag */
+bool sp_weights_is_trained(const sp_weights *stage, size_t i); /* where its stage is */
+bool sp_weights_are_trained(const sp_weights *stage);          /* one of them is, where the stage is */
+bool sp_weights_any_fixed(const sp_weights *stage);            /* a group leaves one as it is */
 bool sp_weights_has_dw(const sp_weights *stage, size_t i);
 bool sp_weights_sums(const sp_weights *stage, size_t i); /* its gradient is added over shards */
 /* The trained weights that an optimizer sees, those of them whose gradients are added over shards, and the statistics,
@@ -149,14 +154,14 @@ typedef struct sp_dialect {
   sp_structs names; /* of sp_pair: of those that fit the longest counts */
 } sp_dialect;
 typedef struct sp_load {
-  const char *file;    /* or the folder of a run: its weights.safetensors */
-  const char *prefix;  /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
-  const char *option;  /* of the command line that has named the file, "": cures are for a script */
-  int32_t channels; /* filters of 3 channels fit a layer of another number: they are added up for one, else repeated */
-  int32_t tried;       /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
-  sp_structs ignore;   /* of const char *: globs; such entries, behind the prefix, are not there */
-  sp_structs head;     /* globs of entries that a notice says to be left out, where no weight has their name */
-  sp_structs names;    /* of sp_pair: the file's names */
+  const char *file;   /* or the folder of a run: its weights.safetensors */
+  const char *prefix; /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
+  const char *option; /* of the command line that has named the file, "": cures are for a script */
+  int32_t channels;  /* filters of 3 channels fit a layer of another number: they are added up for one, else repeated */
+  int32_t tried;     /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
+  sp_structs ignore; /* of const char *: globs; such entries, behind the prefix, are not there */
+  sp_structs head;   /* globs of entries that a notice says to be left out, where no weight has their name */
+  sp_structs names;  /* of sp_pair: the file's names */
   sp_structs dialects; /* of sp_dialect: tried where our names do not fit, if there are no `names` */
 } sp_load;
 extern const sp_param sp_load_params[];

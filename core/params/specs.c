@@ -39,6 +39,11 @@ static int copy_list(sp_weights *stage, const sp_plan *p, sp_err *err) {
   stage->weights = sp_calloc(p->n_weights, sizeof *stage->weights);
   if (!stage->weights) return sp_nomem(err, p->n_weights * sizeof *stage->weights, "the list of weights");
   stage->n_weights = p->n_weights;
+  stage->fixed = sp_calloc(p->n_weights, sizeof *stage->fixed);
+  if (!stage->fixed) {
+    sp_weights_drop(stage);
+    return sp_nomem(err, p->n_weights, "the list of weights");
+  }
   for (uint32_t i = 0; i < p->n_weights; i++) {
     stage->weights[i] = p->weights[i];
     stage->weights[i].name = NULL;
@@ -83,6 +88,7 @@ int sp_weights_keep(sp_weights *stage, const sp_plan *p, sp_err *err) {
   stage->update = (sp_update_plan){.plain_sgd = p->inplace,
                                    .restores = p->restores,
                                    .separate = p->separate,
+                                   .grouped = p->grouped,
                                    .slice = p->slice,
                                    .averages = p->averages};
   keep_constants(stage, p);

@@ -41,10 +41,25 @@ bool sp_weights_have(const sp_weights *stage, uint32_t flag) {
   return false;
 }
 
+bool sp_weights_is_trained(const sp_weights *stage, size_t i) {
+  return stage->weights[i].flags & SP_WEIGHT_TRAINED && !stage->fixed[i];
+}
+
+bool sp_weights_are_trained(const sp_weights *stage) {
+  for (size_t i = 0; i < stage->n_weights; i++)
+    if (sp_weights_is_trained(stage, i)) return true;
+  return false;
+}
+
+bool sp_weights_any_fixed(const sp_weights *stage) {
+  for (size_t i = 0; i < stage->n_weights; i++)
+    if (stage->fixed[i]) return true;
+  return false;
+}
+
 bool sp_weights_has_dw(const sp_weights *stage, size_t i) {
-  uint32_t flags = stage->weights[i].flags;
-  return stage->trained && !stage->inplace && flags & SP_WEIGHT_TRAINED &&
-         !(stage->store->applied && flags & SP_WEIGHT_FACTORS);
+  return stage->trained && !stage->inplace && sp_weights_is_trained(stage, i) &&
+         !(stage->store->applied && stage->weights[i].flags & SP_WEIGHT_FACTORS);
 }
 
 bool sp_weights_sums(const sp_weights *stage, size_t i) {

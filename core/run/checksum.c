@@ -69,7 +69,7 @@ static bool hashed_state(const sp_node *n, size_t i) {
 static bool hashed_gradient(const sp_task *t, size_t i) {
   const sp_weight *w = &t->node->params.weights[i];
   bool made = t->kind == SP_TASK_BACKWARD || t->kind == SP_TASK_APPLY, late = w->flags & SP_WEIGHT_FACTORS;
-  return made && t->node->params.trained && w->flags & SP_WEIGHT_TRAINED && w->part == t->part &&
+  return made && t->node->params.trained && sp_weights_is_trained(&t->node->params, i) && w->part == t->part &&
          late == (t->kind == SP_TASK_APPLY);
 }
 

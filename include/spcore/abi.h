@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 #define SP_ABI_MAJOR 0
-#define SP_ABI_MINOR 16
+#define SP_ABI_MINOR 17
 #define SP_ABI ((uint32_t)(SP_ABI_MAJOR << 16 | SP_ABI_MINOR))
 
 #if defined(__GNUC__)

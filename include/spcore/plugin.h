@@ -199,6 +199,13 @@ typedef struct sp_factor {
   uint32_t reserved;
 } sp_factor;
 
+#define SP_MAX_GROUPS 128
+
+/* What an optimizer's learning rate and weight decay are multiplied by, for the weights of a group. */
+typedef struct sp_group {
+  double lr, decay;
+} sp_group;
+
 typedef struct sp_plan {
   uint32_t size, training; /* in: training: backward() may be called */
   uint32_t n_in, n_out;    /* in: ports, as in the type's tables */
@@ -236,6 +243,10 @@ typedef struct sp_plan {
                                update takes slices that begin at multiples of so many elements, see rule 11 */
   uint32_t separate;        /* out, of an OPTIMIZER: 1: with its parameters no weight's update looks at the gradients of
                                others, and it may be made in several calls, see rule 12 */
+  uint32_t grouped;         /* out, of an OPTIMIZER: 1: its update honours `groups` */
+  const sp_group *groups;   /* in, of an OPTIMIZER: [n_groups] factors of the weights; NULL, 0: all are 1 */
+  const uint32_t *group_of; /* in: [in[0].n] the group of each weight */
+  uint32_t n_groups;        /* in: 0 .. SP_MAX_GROUPS */
   uint32_t reserved1;
 } sp_plan;
 
@@ -280,9 +291,9 @@ typedef struct sp_io {
   uint32_t dw_acc;               /* 1: add to dweights; 0: overwrite */
   uint32_t part;                 /* backward(): which of the n_parts calls this is, see rule 8; an optimizer's
                                     forward(): rule 12 */
-  const float *dw_scale; /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
+  const float *dw_scale;         /* in the stage's memory. Not NULL: no dweights; do weights += *dw_scale * dW in place,
                                 after the layer's data gradient */
-  void *scratch, *saved; /* 64-byte aligned, NULL where 0 bytes were asked */
+  void *scratch, *saved;         /* 64-byte aligned, NULL where 0 bytes were asked */
   const sp_tensor *factors; /* [n_factors] as planned, see rule 9. forward(), backward() of a training step: of this
                                pass, to be written; prepare(), apply(): of all shards, shape[0] so many times.
                                NULL in evaluations */
@@ -297,8 +308,8 @@ typedef struct sp_io {
 
 /* ---- stage type -------------------------------------------------------------------------------------------------- */
 enum {
-  SP_STAGE_SOURCE = 1u << 0,     /* makes samples from ids; has a lane of its own and is prefetched */
-  SP_STAGE_OPTIMIZER = 1u << 1,  /* input 0: LIST of gradients; output 0: LIST of the weights, updated in place.
+  SP_STAGE_SOURCE = 1u << 0,      /* makes samples from ids; has a lane of its own and is prefetched */
+  SP_STAGE_OPTIMIZER = 1u << 1,   /* input 0: LIST of gradients; output 0: LIST of the weights, updated in place.
                                     plan() sees the specs of the gradients on input 0. Input 1, where there is one: LIST
                                     of the statistics (STATE weights) of all trained stages. Where plan() sets
                                     `restores` the update may put them back in place to what they were after the last
@@ -307,10 +318,10 @@ enum {
                                     gives `averages`, the weights from that one on, one for each gradient and of its
                                     spec, are updated with the weights; until the first update they are the weights.
                                     Evaluations run with them in the weights' place */
-  SP_STAGE_CAPTURABLE = 1u << 2, /* keeps rule 4 strictly, so that its calls may be captured into a graph */
-  SP_STAGE_REENTRANT = 1u << 3,  /* calls on one instance may overlap */
-  SP_STAGE_STOCHASTIC = 1u << 4, /* draws random numbers */
-  SP_STAGE_LOSS = 1u << 5,       /* output 0 is the scalar that training minimises; forward() fills din */
+  SP_STAGE_CAPTURABLE = 1u << 2,  /* keeps rule 4 strictly, so that its calls may be captured into a graph */
+  SP_STAGE_REENTRANT = 1u << 3,   /* calls on one instance may overlap */
+  SP_STAGE_STOCHASTIC = 1u << 4,  /* draws random numbers */
+  SP_STAGE_LOSS = 1u << 5,        /* output 0 is the scalar that training minimises; forward() fills din */
   SP_STAGE_INPLACE_SGD = 1u << 6, /* backward() honours dw_scale. On an OPTIMIZER type: its update may be W -= lr * dW
                                     alone; plan() says with `inplace` whether its parameters make it so */
   SP_STAGE_REQUESTS = 1u << 7,    /* a SOURCE whose samples are requests (spcore/feed.h): plan() leaves length 0, and

@@ -2,6 +2,7 @@
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local groups = require "spcore.groups"
 local identity = require "spcore.identity"
 local progress = require "spcore.progress"
 local merge_traces = require "spcore.rank_traces"
@@ -160,10 +161,15 @@ function construct(g, stage, t)
       params[name] = value
     end
   end
+  local grouped = groups.take(stage, params)
+  local blocks = groups.blocks(params.layers)
   params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   local node = g._raw:add(stage, params, host)
-  g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last }
-  g._applied = false
+  g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last, groups = grouped }
+  g._applied, g._groups[node], g._blocks[node] = false, grouped, blocks
+  if grouped and not node.optimizer then
+    core.fail(("stage '%s' is no optimizer: it takes neither groups nor no_decay nor layer_decay"):format(node.name))
+  end
   g._wired[node], g._made[node] = {}, core.where()
   check_host(node, host)
   g._weights[node] = from
@@ -254,7 +260,7 @@ function graph:train(t)
       type(t.lr)))
   end
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate,
-    optimizer_shards = t.optimizer_shards }
+    optimizer_shards = t.optimizer_shards, groups = groups.of(self, t.optimizer) }
   self._optimizer, self._losses, self._rated = t.optimizer, losses, t.lr and t.optimizer
   self._opt.optimizer_shards = self._opt.optimizer_shards or t.optimizer_shards or false
   self._told[t.optimizer].accumulate = t.accumulate
@@ -624,7 +630,9 @@ return function(opt)
   got.traced = got.trace ~= "" or rawget(opt, "timing") == true
   local g = {
     _trace = asked.trace ~= "" and asked.trace,
-    _raw = raw, _wired = {}, _made = {}, _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _read = {},
+    _raw = raw, _wired = {}, _made = {},
+    _groups = {}, _blocks = {}, -- of optimizers; of networks: see groups.lua
+    _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _read = {},
     _applied = false, _untrained = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script
     _helps = rawget(opt, "helps") == true, -- another graph, and need not have all stages that --set names

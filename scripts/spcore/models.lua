@@ -54,7 +54,7 @@ end
 
 -- What a list of layers may say of itself.
 local about = {
-  family = true, title = true, head = true, names = true, taps = true, preprocess = true, variant = true, variants = true,
+  blocks = true, family = true, title = true, head = true, names = true, taps = true, preprocess = true, variant = true, variants = true,
 }
 
 -- The layers alone, as a stage takes them; what is no table is left to the stage.

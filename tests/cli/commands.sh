@@ -30,7 +30,7 @@ try() {
 }
 
 try 0 'usage: spcore COMMAND' --help
-try 0 'ABI 0.16' --version
+try 0 'ABI 0.17' --version
 try 2 'a command is wanted, such as: spcore run train_seg.lua (spcore help lists them)'
 try 0 'usage: spcore COMMAND' help
 try 2 "there is no command 'hlep', did you mean 'help'?" hlep
@@ -59,7 +59,7 @@ done
 try 0 'STAGE' inspect --plugin "$faulty"
 try 0 'WHAT IT DOES' inspect --plugin "$faulty"
 try 0 'not loaded:' inspect
-try 0 'was built for spcore ABI 0.17, this is 0.16' inspect
+try 0 'was built for spcore ABI 0.18, this is 0.17' inspect
 try 0 'what the input is multiplied by' inspect good --plugin "$faulty"
 try 0 'gain                 number, -10..10, default 2, may change while running' inspect good --plugin "$faulty"
 try 0 'rows                 integer, 1..9223372036854775806, default 1' inspect toy_fill --plugin "$SP_TEST_PLUGINS/toy.so"

@@ -10,7 +10,7 @@ trap 'rm -f "$now"' EXIT
 "$top_builddir/spcore" inspect --meta >"$now" || exit 1
 made=$top_builddir/scripts/meta/stages.lua
 diff -u "$made" "$now" || { echo "stale: make did not make $made anew"; exit 1; }
-for line in '@class spcore.encoder.params' '@field kernel? ' '@field encoder fun(' '@field reader fun('; do
+for line in '@class spcore.encoder.params' '@field kernel? ' '@class spcore.sgd.params: spcore.optimizer_options' '@field encoder fun(' '@field reader fun('; do
   grep -qF -- "---$line" "$made" || { echo "$made has no line $line"; exit 1; }
 done
 [ ! -e "$top_srcdir/scripts/meta/stages.lua" ] || [ "$top_srcdir" -ef "$top_builddir" ] ||

@@ -192,6 +192,8 @@ for rank in 1 0; do
 done
 wait
 same torchrun cls1
+# What a rank says, be it of itself or, where it hears of the other one's failure first, of that.
+differs_in() { sed -e 's/^spcore: rank [01] failed before its first step: /spcore: /' -e 's/^[^:]*: [^:]*:[0-9]*: //' "differ$1.log"; }
 # differ WORDS SCRIPT OPTIONS...: what both ranks say, where the second one has that script and these options, too
 differ() {
   left_out "$1" "$differ_here" && return # all are one comparison of two lists of words
@@ -205,7 +207,7 @@ differ() {
   done
   wait
   if grep -q "$words" differ0.log && [ -s differ1.log ] &&
-    [ "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ0.log)" = "$(sed 's/^[^:]*: [^:]*:[0-9]*: //' differ1.log)" ]; then
+    [ "$(differs_in 0)" = "$(differs_in 1)" ]; then
     ok "ranks that differ: $words"
   else
     not_ok "ranks that differ: $words: $(cat differ0.log differ1.log)"

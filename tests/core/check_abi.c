@@ -129,7 +129,7 @@ AT(sp_factor, part, 92);
 AT(sp_factor, early, 96);
 AT(sp_factor, reserved, 100);
 
-SIZE(sp_plan, 176);
+SIZE(sp_plan, 200);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -161,7 +161,15 @@ AT(sp_plan, const_bytes, 152);
 AT(sp_plan, slices, 160);
 AT(sp_plan, slice, 164);
 AT(sp_plan, separate, 168);
-AT(sp_plan, reserved1, 172);
+AT(sp_plan, grouped, 172);
+AT(sp_plan, groups, 176);
+AT(sp_plan, group_of, 184);
+AT(sp_plan, n_groups, 192);
+AT(sp_plan, reserved1, 196);
+
+SIZE(sp_group, 16);
+AT(sp_group, lr, 0);
+AT(sp_group, decay, 8);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);
@@ -399,7 +407,7 @@ AT(sp_cuda, set_tuned, 80);
 
 /* Values that lie in files and in compiled plugins. */
 START_TEST(numbers_are_frozen) {
-  ck_assert_uint_eq(SP_ABI, 16); /* 0.16 */
+  ck_assert_uint_eq(SP_ABI, 17); /* 0.17 */
   const int dtypes[] = {SP_U8, SP_I8, SP_I32, SP_I64, SP_F16, SP_BF16, SP_F32, SP_F64};
   for (int i = 0; i < 8; i++) ck_assert_int_eq(dtypes[i], i + 1);
   const int params[] = {SP_PARAM_BOOL,   SP_PARAM_INT,  SP_PARAM_FLOAT,  SP_PARAM_STRING,

@@ -208,6 +208,8 @@ static const char *const found_in_updates[] = {
     "3 in 3 calls leaves 'status' other than one call does; a gradient of the first is not finite",
     "looks_at_all: " CALLS "1 in 3 calls leaves 'weights' other",
     "counts_late: " CALLS "1 in 3 calls leaves 'weights' other",
+    "ignores_groups: forward() honours the factors of groups: update 1: a weight whose factors are 0 changes",
+    "one_group_for_all: forward() honours the factors of groups: update 1: a weight whose factors are 0 changes",
 };
 
 START_TEST(finds_what_is_wrong_with_updates) { finds_all("updates", found_in_updates, SP_ARRAY(found_in_updates)); }

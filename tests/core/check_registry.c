@@ -39,9 +39,9 @@ static const char *plugin(const char *name) {
 }
 
 static void tear_down(void) {
-  const char *names[] = {"faulty.so", "good.so",    "aaa.so",         "text.so",       "folder.so", "toy.so",
-                         "other.so",  "toy_gpu.so", "toy_mul_gpu.so", "device_gpu.so", "marks",     "toy_mul.so",
-                         "toy_two.so"};
+  const char *names[] = {"faulty.so", "good.so",    "aaa.so",     "text.so",        "folder.so",
+                         "toy.so",    "other.so",   "toy_gpu.so", "toy_mul_gpu.so", "device_gpu.so",
+                         "marks",     "toy_mul.so", "toy_two.so"};
   sp_registry_free(reg);
   for (size_t i = 0; i < SP_ARRAY(names); i++) remove(in_dir(names[i]));
   rmdir(dir);
@@ -51,10 +51,10 @@ static const struct {
   const char *name, *words;
   int status;
 } refused[] = {
-    {"bad_abi", "bad_abi.so was built for spcore ABI 0.17, this is 0.16: rebuild it against this version's headers",
+    {"bad_abi", "bad_abi.so was built for spcore ABI 0.18, this is 0.17: rebuild it against this version's headers",
      SP_E_ABI},
-    {"bad_none", "bad_none.so: holds nothing for spcore ABI 0.16: rebuild it against this version's headers", SP_E_ABI},
-    {"bad_old", "bad_old.so was built for spcore ABI 0.2, this is 0.16: rebuild it against this version's headers",
+    {"bad_none", "bad_none.so: holds nothing for spcore ABI 0.17: rebuild it against this version's headers", SP_E_ABI},
+    {"bad_old", "bad_old.so was built for spcore ABI 0.2, this is 0.17: rebuild it against this version's headers",
      SP_E_ABI},
     {"bad_entry", "bad_entry.so: has no symbol 'spcore_plugin', so it is no spcore plugin", SP_E_FORMAT},
     {"bad_symbol", "bad_symbol.so: unresolved symbol 'sp_test_nowhere': link the library that has it into the plugin",
@@ -324,7 +324,7 @@ START_TEST(a_broken_file_of_that_name_is_named) {
   ck_assert_int_eq(sp_registry_add_dir(reg, dir, &err), SP_OK);
   ck_assert_int_eq(sp_registry_stage(reg, "good", "cpu", &t, NULL, &err), SP_E_ABI);
   ck_assert_ptr_nonnull(strstr(err.msg, "stage 'good': "));
-  ck_assert_ptr_nonnull(strstr(err.msg, "ABI 0.17"));
+  ck_assert_ptr_nonnull(strstr(err.msg, "ABI 0.18"));
 }
 END_TEST
 

@@ -26,8 +26,10 @@ static const struct optimizer {
      "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1, clip_norm = 3, ema = 0.99 }", false},
 };
 
+static const sp_group groups[] = {{1, 1}, {0.1, 0}, {0, 1}, {0.75, 0.5}, {3, 2}};
+
 static void open_optimizer(twin *w, const struct optimizer *o, const char *how, const int64_t *sizes, int n,
-                           bool statistics) {
+                           bool statistics, int n_groups) {
   const int64_t count = 7;
   twin_open(w, o->stage, o->name, o->params, SP_PRECISION_FP32, o->exact ? same_bits : sums);
   w->how = how;
@@ -36,6 +38,7 @@ static void open_optimizer(twin *w, const struct optimizer *o, const char *how, 
     twin_floats(w, 1, 1, &sizes[0], SP_ROW_MAJOR, -2, 2);
     twin_input(w, 1, SP_I64, 0, NULL, SP_ROW_MAJOR, &count);
   }
+  TWIN_BOTH(w, spt_set_groups, n_groups, groups);
   twin_plan(w, 1);
   for (int i = 0; i < n; i++) twin_set(w, SPT_OUT, 0, i, -1, 1);
 }
@@ -45,8 +48,9 @@ START_TEST(optimizer) {
   int64_t many[240];
   twin w;
   for (int i = 0; i < 240; i++) many[i] = 1 + i * 13 % 70;
-  for (int k = 0; k < 2; k++) {
-    open_optimizer(&w, &optimizers[_i], k ? ", 240 tensors" : "", k ? many : few, k ? 240 : 4, false);
+  for (int k = 0; k < 3; k++) {
+    static const char *const how[] = {"", ", 240 tensors", ", 240 tensors in 5 groups"};
+    open_optimizer(&w, &optimizers[_i], how[k], k ? many : few, k ? 240 : 4, false, k == 2 ? 5 : 0);
     for (int step = 0; step < 4; step++) {
       if (step == 2) TWIN_BOTH(&w, spt_set_live, 0, 0.125f);
       twin_set_all(&w, SPT_IN, -2, 2);
@@ -70,7 +74,7 @@ START_TEST(skipping) {
   static const int64_t sizes[] = {5000, 7};
   float g[7];
   twin w;
-  open_optimizer(&w, &skip[_i], "", sizes, 2, true);
+  open_optimizer(&w, &skip[_i], "", sizes, 2, true, 2);
   for (int step = 0; step < 5; step++) {
     spt_random(g, 7, (uint64_t)step, -1, 1);
     if (step % 2) g[3] = step == 1 ? NAN : -INFINITY;

@@ -296,6 +296,19 @@ end
 
 -- ---- training ----
 
+-- Factors on rate and decay of some of what is trained; of networks a few weights stay as they are.
+local function groups(b)
+  local rng, list = b.rng, {}
+  for _, node in ipairs(b.nodes) do
+    if node.trains and node.params.frozen ~= "true" and rng.chance(0.5) then
+      local frozen = b.images and rng.chance(0.3)
+      list[#list + 1] = frozen and ('{ "%s.*bias", frozen = true }'):format(node.name)
+        or ('{ "%s.*", %s = %g }'):format(node.name, rng.pick { "lr", "decay" }, rng.pick { 0, 0.25, 1, 2 })
+    end
+  end
+  return #list > 0 and "{ " .. table.concat(list, ", ") .. " }" or nil
+end
+
 local function optimizer(b)
   local rng, p = b.rng, {}
   local stage = b.spoiled and rng.pick { "sgd", "adamw" } or rng.pick { "sgd", "adamw", "toy_sgd", "toy_sgd" }
@@ -308,6 +321,8 @@ local function optimizer(b)
     if rng.chance(0.3) then p.clip_norm = "1" end
     if rng.chance(0.2) then p.report_norm = "true" end
     if rng.chance(0.3) then p.ema = rng.pick { "0.9", "0.3" } end
+    if rng.chance(0.4) then p.groups = groups(b) end
+    if rng.chance(0.2) then p.no_decay = '"norm_bias"' end
   end
   b.nodes[#b.nodes + 1] = { name = "opt", stage = stage, params = p, ins = {}, optimizer = true, live = { "lr", 0.02 } }
 end

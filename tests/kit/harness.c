@@ -188,6 +188,7 @@ void spt_set_epoch(spt *t, uint64_t epoch) { t->epoch = epoch; }
 void spt_set_loss_scale(spt *t, float scale) { t->step.loss_scale = scale; }
 void spt_set_parts(spt *t, int max_parts, uint64_t bytes) { t->max_parts = (uint32_t)max_parts, t->part_bytes = bytes; }
 void spt_set_shards(spt *t, int shards) { t->shards = (uint32_t)shards; }
+void spt_set_groups(spt *t, int n, const sp_group *groups) { t->n_groups = (uint32_t)n, t->groups = groups; }
 void spt_set_shard(spt *t, int shard) { t->step.shard = (uint32_t)shard; }
 void spt_set_precision(spt *t, int precision) { t->precision.precision = precision; }
 void spt_set_capture(spt *t, int how) { t->capture = how; }

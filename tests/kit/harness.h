@@ -59,6 +59,8 @@ void spt_set_parts(spt *t, int max_parts, uint64_t bytes);
 /* A step has so many passes; before spt_plan. spt_set_shard() says which the next calls are. */
 void spt_set_shards(spt *t, int shards);
 void spt_set_shard(spt *t, int shard);
+/* Weight i of an optimizer is in group i mod n; 0: there are none. Before spt_plan; they are not copied. */
+void spt_set_groups(spt *t, int n, const sp_group *groups);
 void spt_set_torch(spt *t, int on); /* initialise the weights as PyTorch does after torch.manual_seed(seed) */
 
 /* Checks the inputs against the ports, plans, allocates, initialises the weights (as core/params/params.h), prepares.

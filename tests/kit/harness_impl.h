@@ -59,6 +59,8 @@ struct spt {
   uint32_t max_parts, n_parts, part; /* the part that is called */
   uint64_t part_bytes;
   uint32_t shards;
+  const sp_group *groups;
+  uint32_t n_groups;
   spt_buf scratch, saved, consts, scale_mem, step_mem, ids_mem;
   uint64_t consts_of; /* hash of the weights that constants were made of */
   int64_t batch, run_n;

@@ -135,6 +135,9 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
   }
   for (int p = 0; p < t->n_out; p++, store += SP_MAX_LIST)
     out[p] = (sp_speclist){0, t->type->outputs[p].flags & SP_PORT_LIST ? SP_MAX_LIST : 1, store};
+  uint32_t group_of[SP_MAX_LIST];
+  for (uint32_t i = 0; t->n_groups && i < in[0].n; i++) group_of[i] = i % t->n_groups;
+  if (t->n_groups) plan.groups = t->groups, plan.n_groups = t->n_groups, plan.group_of = group_of;
   if ((rc = sp_inst_plan(t->inst, &plan, &t->err))) return spt_oops(t, rc);
   if ((rc = add_outputs(t, out)) || (rc = add_weights(t, &plan)) || (rc = add_rows(t, &plan)) || (rc = plan_ids(t)) ||
       (rc = spt_buf_new(t, &t->scratch, (int64_t)plan.scratch_bytes)) ||

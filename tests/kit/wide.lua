@@ -17,7 +17,9 @@ local layers = { { "flatten" }, { "linear", opt.fit and 256 or 300 }, { "relu" }
   { "relu" }, { "linear", 3 } }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = layers }
 local params = { lr = 0.02, clip_norm = opt.clip, nonfinite = opt.nonfinite }
-if opt.adamw then params.ema = 0.8 else params.momentum = opt.momentum end
+if opt.adamw then
+  params.ema, params.groups = 0.8, { { "layers.1.*", lr = 0.5 }, { "*.bias", decay = 0 }, { "layers.5.bias", frozen = true } }
+else params.momentum = opt.momentum end
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.adamw and "adamw" or "sgd"](params) }
 if opt.load ~= "" then g:load(opt.load) end
 for step, m in g:steps(7) do

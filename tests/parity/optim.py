@@ -22,15 +22,17 @@ def average(theirs, ema):
     return swa.AveragedModel(model, avg_fn=lambda average, now, n: torch.lerp(average, now, 1 - ema))
 
 
-def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
+def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True, groups=None):
     rng = np.random.default_rng(3)
     weights = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
     theirs = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
     opt = make(theirs)
-    st = Stage(name, params, [[np.zeros(s, np.float32) for s in SHAPES]], order=order)
+    if groups:
+        opt = grouped(opt, theirs, groups)
+    st = Stage(name, params, [[np.zeros(s, np.float32) for s in SHAPES]], order=order, groups=groups)
     for i, w in enumerate(weights):
         st.set_output("weights", w, i)
-    label = f"{name} {params}{' channels last' if order else ''}"
+    label = f"{name} {params}{' channels last' if order else ''}{f' groups {groups}' if groups else ''}"
     averaged = average(theirs, params["ema"]) if "ema" in params else None
     for step in range(STEPS):
         grads = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
@@ -39,7 +41,8 @@ def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
             theirs[i].grad = torch.tensor(g)
         if lrs:
             st.set_live(0, lrs[step])
-            opt.param_groups[0]["lr"] = lrs[step]
+            for k, group in enumerate(opt.param_groups):
+                group["lr"] = lrs[step] * (groups[k][0] if groups else 1)
         if clip:
             norm = torch.nn.utils.clip_grad_norm_(theirs, clip).item()
         opt.step()
@@ -60,6 +63,13 @@ def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True):
         else:
             r.close(f"{label} average {i}", got, w.detach().numpy(), rtol=1e-6, atol=1e-7)
     return st
+
+
+def grouped(opt, theirs, groups):
+    """The same optimizer with a group of parameters for each pair of factors."""
+    n, base = len(groups), opt.defaults
+    return type(opt)([{"params": theirs[k::n], "lr": base["lr"] * f[0], "weight_decay": base["weight_decay"] * f[1]}
+                      for k, f in enumerate(groups)], **{k: base[k] for k in ("lr", "momentum", "betas", "eps", "nesterov") if k in base})
 
 
 def sgd(**kw):
@@ -89,6 +99,14 @@ for kw in ({}, {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0
     r.true("adamw step count", st.weights()["step"] == STEPS, str(st.weights()["step"]))
 run("adamw", {"lr": 0.01, "clip_norm": 0.5}, lambda p: torch.optim.AdamW(p, lr=0.01), clip=0.5, exact=False)
 run("adamw", {}, lambda p: torch.optim.AdamW(p), lrs=[1e-2, 1e-3, 0.0, 1e-4, 1e-3], order=CHANNELS_LAST, exact=False)
+
+FACTORS = [(1, 1), (0.1, 0), (0.75, 2)]
+run("sgd", {"lr": 0.1}, sgd(lr=0.1), groups=FACTORS)
+run("sgd", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
+    sgd(lr=0.05, momentum=0.9, weight_decay=0.01, nesterov=True), groups=FACTORS, lrs=[0.1, 0.05, 0.025, 0.5, 0.0], exact=False)
+run("sgd", {"lr": 0.1, "clip_norm": 1.0}, sgd(lr=0.1), clip=1.0, groups=FACTORS, exact=False)
+run("adamw", {"lr": 0.01, "weight_decay": 0.1}, lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1), groups=FACTORS, exact=False)
+run("adamw", {"lr": 0.01, "ema": 0.9, "clip_norm": 0.5}, lambda p: torch.optim.AdamW(p, lr=0.01), clip=0.5, groups=FACTORS, exact=False)
 
 for name in ("sgd", "adamw"):
     a, b = [run_threads.outputs()["weights"][2] for run_threads in

@@ -45,7 +45,7 @@ def _load():
             ("spt_free", None, [p]), ("spt_failed", i, [p]), ("spt_error", s, [p]),
             ("spt_input_of", i, [p, i, i, i, ctypes.POINTER(i64), i, p]), ("spt_set_batch", None, [p, i64]),
             ("spt_set_seed", None, [p, ctypes.c_uint64]), ("spt_set_frozen", None, [p, i]),
-            ("spt_set_torch", None, [p, i]), ("spt_plan", i, [p, i]), ("spt_run_batch", i, [p, i64]),
+            ("spt_set_torch", None, [p, i]), ("spt_set_groups", None, [p, i, p]), ("spt_plan", i, [p, i]), ("spt_run_batch", i, [p, i64]),
             ("spt_set_live", None, [p, i, f]), ("spt_set_id", None, [p, i64, ctypes.c_uint64]),
             ("spt_set_epoch", None, [p, ctypes.c_uint64]), ("spt_set_loss_scale", None, [p, f]),
             ("spt_set_dw_scale", None, [p, f]), ("spt_set_acc", None, [p, i, i]), ("spt_want", None, [p, i, i, i, i]),
@@ -106,7 +106,7 @@ class Stage:
     """
 
     def __init__(self, name, params=None, inputs=(), training=True, order=ROW_MAJOR, seed=1, torch_init=False,
-                 frozen=False, batch=None, threads=2, device=None, precision=None):
+                 frozen=False, batch=None, threads=2, device=None, precision=None, groups=None):
         self.name = name
         device = device or os.environ.get("SP_TEST_DEVICE", "cpu")
         precision = precision or os.environ.get("SP_TEST_PRECISION", "fp32")
@@ -127,6 +127,9 @@ class Stage:
         _lib.spt_set_seed(self._t, seed)
         _lib.spt_set_torch(self._t, int(torch_init))
         _lib.spt_set_frozen(self._t, int(frozen))
+        if groups:  # of an optimizer: (factor on lr, on decay) of each
+            self._groups = (ctypes.c_double * (2 * len(groups)))(*[v for g in groups for v in g])
+            _lib.spt_set_groups(self._t, len(groups), self._groups)
         self._check(_lib.spt_plan(self._t, int(training)))
 
     def __del__(self):

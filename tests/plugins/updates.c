@@ -4,6 +4,7 @@
 #include <spcore/plugin.h>
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,10 @@ enum {
   COUNTS,  /* every call counts a step */
   EMPTIES, /* every call empties the status */
   MEAN,    /* it looks at all gradients that are there */
-  LATE     /* the first call alone counts, but it counts behind its update */
+  LATE,    /* the first call alone counts, but it counts behind its update */
+  GROUPS,  /* it keeps the rules, and honours groups */
+  NONE,    /* it ignores them, and says that it does not */
+  FIRST    /* it takes the first group for all */
 };
 
 #define MOST 8
@@ -20,6 +24,7 @@ enum {
 typedef struct optimizer {
   int kind;
   sp_weight w;
+  float lr[MOST]; /* factors */
 } optimizer;
 
 static int make(sp_ctx *ctx, int kind, void **self) {
@@ -41,6 +46,11 @@ static int u_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   plan->weights = &s->w;
   plan->n_weights = 1;
   plan->separate = 1;
+  plan->grouped = s->kind >= GROUPS;
+  for (uint32_t i = 0; i < in->n; i++) {
+    bool own = plan->n_groups && (s->kind == GROUPS || s->kind == FIRST);
+    s->lr[i] = own ? (float)plan->groups[s->kind == FIRST ? 0 : plan->group_of[i]].lr : 1;
+  }
   return SP_OK;
 }
 
@@ -70,7 +80,7 @@ static int u_forward(sp_ctx *ctx, void *self, const sp_io *io) {
     float *p = io->out[0].t[i].data;
     for (int64_t k = 0; g && k < count(&io->in[0].t[i].spec); k++) {
       if (!isfinite(g[k])) status[0] = SP_E_DATA;
-      p[k] -= rate * (g[k] + beside);
+      p[k] -= s->lr[i] * rate * (g[k] + beside);
     }
   }
   if (s->kind == LATE) *step += one;
@@ -112,8 +122,12 @@ STAGE(COUNTS, counts_each)
 STAGE(EMPTIES, empties_status)
 STAGE(MEAN, looks_at_all)
 STAGE(LATE, counts_late)
+STAGE(GROUPS, honours_groups)
+STAGE(NONE, ignores_groups)
+STAGE(FIRST, one_group_for_all)
 
 static const sp_stage_type *const stages[] = {&stage_in_calls,     &stage_counts_each, &stage_empties_status,
-                                              &stage_looks_at_all, &stage_counts_late, NULL};
+                                              &stage_looks_at_all, &stage_counts_late, &stage_honours_groups,
+                                              &stage_ignores_groups, &stage_one_group_for_all, NULL};
 
 SP_PLUGIN("updates", "for tests", stages);

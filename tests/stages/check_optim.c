@@ -54,6 +54,38 @@ START_TEST(sgd_is_one_fused_operation) {
 }
 END_TEST
 
+/* Of the first tensor a tenth of the rate and no decay, of the second twice the decay. */
+START_TEST(groups_have_factors) {
+  static const sp_group groups[] = {{0.1, 0}, {1, 2}};
+  spt_set_groups(t = spt_new("sgd", "{ lr = 0.5, weight_decay = 0.25 }", 2), 2, groups);
+  int64_t big[1] = {BIG}, small[1] = {SMALL};
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 1, big, 0, g0));
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 1, small, 0, g1));
+  ok(spt_plan(t, 1));
+  ck_assert_int_eq(spt_inplace(t), 0);
+  ok(spt_set(t, SPT_OUT, WEIGHTS, 0, p0));
+  ok(spt_set(t, SPT_OUT, WEIGHTS, 1, p1));
+  ok(spt_forward(t, 0));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 0, got));
+  for (int i = 0; i < BIG; i++) ck_assert_float_eq(got[i], fmaf(-(float)(0.5 * 0.1), g0[i], p0[i]));
+  ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+  for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], fmaf(-0.5f, fmaf(0.5f, p1[i], g1[i]), p1[i]));
+}
+END_TEST
+
+START_TEST(one_rate_for_all_may_run_in_place) {
+  static const sp_group decay[] = {{1, 0}, {1, 2}}, rate[] = {{1, 1}, {0.5, 1}};
+  for (int k = 0; k < 2; k++) {
+    int64_t small[1] = {SMALL};
+    spt_set_groups(t = spt_new("sgd", NULL, 1), 2, k ? rate : decay);
+    for (int i = 0; i < 2; i++) ok(spt_input_of(t, GRADIENTS, SP_F32, 1, small, 0, g1));
+    ok(spt_plan(t, 1));
+    ck_assert_int_eq(spt_inplace(t), !k);
+    teardown();
+  }
+}
+END_TEST
+
 START_TEST(sgd_learning_rate_is_live) {
   open_stage("sgd", "{ lr = 0.5 }", 2);
   spt_set_live(t, 0, 0.25f);
@@ -450,6 +482,8 @@ int main(void) {
   TCase *c = tcase_create("optim");
   tcase_add_checked_fixture(c, NULL, teardown);
   tcase_add_test(c, sgd_is_one_fused_operation);
+  tcase_add_test(c, groups_have_factors);
+  tcase_add_test(c, one_rate_for_all_may_run_in_place);
   tcase_add_test(c, sgd_learning_rate_is_live);
   tcase_add_test(c, sgd_with_everything);
   tcase_add_test(c, sgd_nesterov);

@@ -49,6 +49,8 @@ void optim_free(optim *o) {
   free(o->first);
   free(o->state);
   free(o->names);
+  free(o->group);
+  free(o->group_of);
   memset(o, 0, sizeof *o);
 }
 
@@ -57,8 +59,8 @@ static sp_weight counter(const char *name) {
 }
 
 static void name_state(optim *o, const sp_spec *spec, const sp_spec *statistics, const char *const *kind_names) {
-  uint32_t at = o->groups * o->n;
-  for (uint32_t k = 0; k < o->groups; k++)
+  uint32_t at = o->lists * o->n;
+  for (uint32_t k = 0; k < o->lists; k++)
     for (uint32_t i = 0; i < o->n; i++) {
       sp_weight *w = &o->state[k * o->n + i];
       char *name = o->names + (size_t)(k * o->n + i) * NAME_BYTES;
@@ -68,7 +70,7 @@ static void name_state(optim *o, const sp_spec *spec, const sp_spec *statistics,
       w->flags = SP_WEIGHT_STATE;
       w->of = i + 1;
     }
-  if (o->groups) o->state[at++] = counter("step");
+  if (o->lists) o->state[at++] = counter("step");
   if (o->p->nonfinite == OPTIM_SKIP) o->state[at++] = counter("skipped");
   for (uint32_t i = 0; i < o->n_kept; i++, at++) {
     char *name = o->names + (size_t)at * NAME_BYTES;
@@ -86,6 +88,24 @@ static void list_outputs(const optim_params *p, sp_plan *plan) {
   plan->out[OPTIM_OUT_STATUS].spec[0] = (sp_spec){.dtype = SP_I64, .ndim = 1, .shape = {4}};
 }
 
+/* Groups of the plan, or one for all. */
+static int copy_groups(optim *o, const sp_plan *plan) {
+  o->n_groups = plan->n_groups ? plan->n_groups : 1;
+  o->group = calloc(o->n_groups, sizeof *o->group);
+  o->group_of = calloc(o->n + 1, sizeof *o->group_of);
+  if (!o->group || !o->group_of) return 0;
+  o->group[0] = (sp_group){1, 1};
+  if (plan->n_groups) memcpy(o->group, plan->groups, o->n_groups * sizeof *o->group);
+  for (uint32_t i = 0; plan->n_groups && i < o->n; i++) o->group_of[i] = (uint8_t)plan->group_of[i];
+  return 1;
+}
+
+int optim_one_lr(const optim *o) {
+  for (uint32_t k = 0; k < o->n_groups; k++)
+    if (o->group[k].lr != 1) return 0;
+  return 1;
+}
+
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk) {
   const sp_speclist *in = &plan->in[OPTIM_IN_GRADIENTS];
@@ -98,14 +118,14 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   o->chunk = chunk;
   o->n = in->n;
   o->kinds = kinds;
-  o->groups = kinds + (p->ema > 0);
+  o->lists = kinds + (p->ema > 0);
   o->n_kept = p->nonfinite == OPTIM_SKIP ? plan->in[OPTIM_IN_STATISTICS].n : 0;
-  o->n_state = (o->groups ? o->groups * in->n + 1 : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
+  o->n_state = (o->lists ? o->lists * in->n + 1 : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
   o->count = calloc(in->n + 1, sizeof *o->count);
   o->first = calloc(in->n + 1, sizeof *o->first);
   o->state = calloc(o->n_state + 1, sizeof *o->state);
   o->names = calloc(o->n_state + 1, NAME_BYTES);
-  if (!o->count || !o->first || !o->state || !o->names)
+  if (!copy_groups(o, plan) || !o->count || !o->first || !o->state || !o->names)
     return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for a list of %u tensors", in->n);
   for (uint32_t i = 0; i < in->n; i++) {
     out->spec[i] = in->spec[i];
@@ -115,6 +135,7 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   out->n = in->n;
   list_outputs(p, plan);
   name_state(o, in->spec, plan->in[OPTIM_IN_STATISTICS].spec, kind_names);
+  plan->grouped = 1;
   plan->slice = (uint32_t)chunk; /* sums are made per chunk */
   plan->separate = !optim_norm(p) && p->nonfinite == OPTIM_STOP;
   plan->weights = o->state;

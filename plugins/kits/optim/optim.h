@@ -58,14 +58,17 @@ typedef struct optim_params {
 
 typedef struct optim {
   const optim_params *p;
-  int64_t chunk;  /* elements of one work item */
-  uint32_t n;     /* tensors */
-  int64_t *count; /* [n] elements */
-  int64_t *first; /* [n + 1] chunk that each begins with */
+  int64_t chunk;   /* elements of one work item */
+  uint32_t n;      /* tensors */
+  int64_t *count;  /* [n] elements */
+  int64_t *first;  /* [n + 1] chunk that each begins with */
+  sp_group *group; /* [n_groups] those of the plan; one with factors of 1 where it has none */
+  uint32_t n_groups;
+  uint8_t *group_of; /* [n] the group of each tensor */
   sp_weight
-      *state; /* `groups` of n tensors each, and the step count; the updates skipped in a row and kept statistics */
+      *state; /* `lists` of n tensors each, and the step count; the updates skipped in a row and kept statistics */
   uint32_t n_state, kinds, n_kept;
-  uint32_t groups; /* `kinds` of moments, and the averages where there are any */
+  uint32_t lists; /* `kinds` of moments, and the averages where there are any */
   char *names;
 } optim;
 
@@ -90,7 +93,7 @@ static inline float *optim_ema(const optim *o, const sp_io *io, uint32_t tensor)
   return (float *)io->weights[o->kinds * o->n + tensor].data;
 }
 static inline int64_t *optim_step(const optim *o, const sp_io *io) {
-  return o->groups ? (int64_t *)io->weights[o->groups * o->n].data : NULL;
+  return o->lists ? (int64_t *)io->weights[o->lists * o->n].data : NULL;
 }
 static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
   return o->p->nonfinite == OPTIM_SKIP ? (int64_t *)io->weights[o->n_state - o->n_kept - 1].data : NULL;
@@ -99,13 +102,18 @@ static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
 static inline void *optim_kept(const optim *o, const sp_io *io, uint32_t i) {
   return io->weights[o->n_state - o->n_kept + i].data;
 }
-static inline int optim_averages(const optim *o) { return o->groups > o->kinds; }
+static inline int optim_averages(const optim *o) { return o->lists > o->kinds; }
 /* How many statistics of a call are to be kept or put back. */
 static inline uint32_t optim_statistics(const optim *o, const sp_io *io) {
   return o->n_kept ? io->in[OPTIM_IN_STATISTICS].n : 0;
 }
 /* What plan() says in `restores`, which asks the host for them. */
 static inline int optim_restores(const optim *o) { return o->n_kept > 0; }
+/* The rate and the decay of a group, from those of the optimizer. On the device opk_begin() works out the same. */
+static inline double optim_lr(const optim *o, uint32_t group, double lr) { return lr * o->group[group].lr; }
+static inline double optim_decay(const optim *o, uint32_t group, double decay) { return decay * o->group[group].decay; }
+/* Do all weights have the optimizer's own learning rate? */
+int optim_one_lr(const optim *o);
 /* Is tensor i updated in this call? */
 static inline int optim_is_here(const sp_io *io, uint32_t i) { return io->in[OPTIM_IN_GRADIENTS].t[i].data != NULL; }
 

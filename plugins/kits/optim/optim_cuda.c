@@ -2,16 +2,18 @@
  * optim_cuda.c - tables of tensors for kernels, and what is enqueued before an update. */
 #include "optim_cuda.h"
 
+#include <string.h>
+
 #include "../cuda/check.h"
 #include "../spec.h"
 
-/* The sums of squares lie behind the head. */
-#define HEAD_BYTES 64
+/* The sums of squares lie behind the heads of groups. */
+static size_t head_bytes(const optim *o) { return (o->n_groups * sizeof(opk_head) + 63) / 64 * 64; }
 
 static int sums(const optim *o) { return optim_norm(o->p) || o->p->nonfinite == OPTIM_SKIP; }
 
 size_t optim_cuda_scratch(const optim *o) {
-  return HEAD_BYTES + (sums(o) ? (size_t)optim_chunks(o) * sizeof(double) : 0);
+  return head_bytes(o) + (sums(o) ? (size_t)optim_chunks(o) * sizeof(double) : 0);
 }
 
 uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_table *t) {
@@ -26,6 +28,7 @@ uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_ta
     t->p[k] = io->out[OPTIM_OUT_WEIGHTS].t[i].data;
     t->m[k] = optim_moment(o, io, 0, i);
     t->v[k] = optim_moment(o, io, 1, i);
+    t->group[k] = o->group_of[i];
   }
   return end;
 }
@@ -61,12 +64,14 @@ int optim_cuda_survey(sp_ctx *ctx, const optim *o, const sp_io *io) { return sum
 int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r) {
   int rc = SP_OK;
   r->head = io->scratch;
-  r->part = (double *)((char *)io->scratch + HEAD_BYTES);
+  r->part = (double *)((char *)io->scratch + head_bytes(o));
   r->parts = sums(o) ? optim_chunks(o) : 0;
   r->clip_norm = o->p->clip_norm;
   r->step = io->step;
   r->first = !io->part;
   r->count = optim_step(o, io);
+  r->n_groups = o->n_groups;
+  memcpy(r->group, o->group, o->n_groups * sizeof *o->group);
   r->status = io->out[OPTIM_OUT_STATUS].t[0].data;
   if (optim_norm(o->p)) r->norm = io->out[OPTIM_OUT_NORM].t[0].data;
   if (o->p->nonfinite == OPTIM_SKIP) {

@@ -13,7 +13,7 @@ constexpr int OPK_THREADS = 256;
 struct opk_share {
   const float *g;
   float *p, *m, *v;
-  int n;
+  int n, group;
 };
 
 static __device__ inline float *opk_from(float *p, int64_t at) { return p ? p + at : NULL; }
@@ -27,7 +27,7 @@ static __device__ inline opk_share opk_share_of(const opk_table &t) {
   }
   int64_t at = (int64_t)(blockIdx.x - t.first[lo]) * OPK_CHUNK;
   int n = blockIdx.x + 1 == t.first[lo + 1] ? (int)t.tail[lo] : (int)OPK_CHUNK;
-  return {t.g[lo] + at, opk_from(t.p[lo], at), opk_from(t.m[lo], at), opk_from(t.v[lo], at), n};
+  return {t.g[lo] + at, opk_from(t.p[lo], at), opk_from(t.m[lo], at), opk_from(t.v[lo], at), n, t.group[lo]};
 }
 
 static __device__ inline bool opk_wide(const opk_share &s) {
@@ -37,8 +37,8 @@ static __device__ inline bool opk_wide(const opk_share &s) {
 static __device__ inline bool opk_bad(float v) { return (__float_as_uint(v) & 0x7fffffffu) >= 0x7f800000u; }
 
 /* An update of all tensors of a table. RULE has step(g, p, m, v), which changes p and the moments, of which MOMENTS are
- * there, and load(head) for what the device knows. Where the run is to stop for gradients that are not finite, status
- * says so: whoever writes it writes the same. */
+ * there, and load(head) for what the device knows of the tensor's group. Where the run is to stop for gradients
+ * that are not finite, status says so: whoever writes it writes the same. */
 template <int MOMENTS, typename RULE>
 static __global__ void __launch_bounds__(OPK_THREADS)
     opk_update(const opk_table t, RULE rule, const opk_head *head, int64_t *status) {
@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(OPK_THREADS)
   opk_share s = opk_share_of(t);
   bool bad = false;
   int quads = opk_wide(s) ? s.n / 4 : 0;
-  rule.load(*head);
+  rule.load(head[s.group]);
   for (int i = threadIdx.x; i < quads; i += OPK_THREADS) {
     float4 g = ((const float4 *)s.g)[i], p = ((const float4 *)s.p)[i], m = {}, v = {};
     if (MOMENTS > 0) m = ((const float4 *)s.m)[i];

@@ -23,16 +23,11 @@ static __global__ void squares(const opk_table t, double *part) {
   if (threadIdx.x == 0) part[t.base + blockIdx.x] = sum;
 }
 
-static __global__ void begin(const opk_rules r) {
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < r.parts; i += OPK_THREADS) sum += r.part[r.part_at ? r.part_at[i] : i];
-  sum = block_sum(sum);
-  if (threadIdx.x) return;
-
+/* What groups do not differ in. */
+static __device__ opk_head common(const opk_rules &r, double sum) {
   opk_head h = {};
   float norm = (float)sqrt(sum);
   bool bad = !(sum < 1e300); /* NaN too; squares of floats can't overflow a double */
-  h.lr = r.step->live[0];
   h.clip = 1;
   if (r.clip_norm > 0) {
     float f = (float)r.clip_norm / (norm + 1e-6f);
@@ -55,17 +50,42 @@ static __global__ void begin(const opk_rules r) {
       r.status[3] = r.limit;
     }
   }
+  return h;
+}
 
-  if (r.count && !h.skip) {
-    int64_t count = *r.count += r.first;
-    double lr = h.lr;
-    h.first = count == 1;
-    h.keep = count > 1 ? (float)(1 - r.dampening) : 1.0f;
-    h.shrink = (float)(1 - lr * r.weight_decay);
-    h.rate = (float)(lr / (1 - pow(r.b1, (double)count)));
-    h.root = (float)sqrt(1 - pow(r.b2, (double)count));
+/* The number of the update, from 1, which its first call counts; 0 where nobody does, or it is skipped. */
+static __device__ int64_t count_update(const opk_rules &r, const opk_head &h) {
+  return r.count && !h.skip ? *r.count += r.first : 0;
+}
+
+static __device__ void set_group(const opk_rules &r, const sp_group &group, int64_t count, opk_head *h) {
+  double lr = r.step->live[0] * group.lr, decay = r.weight_decay * group.decay;
+  h->lr = (float)lr;
+  h->decay = (float)decay;
+  if (!count) return;
+  h->first = count == 1;
+  h->keep = count > 1 ? (float)(1 - r.dampening) : 1.0f;
+  h->shrink = (float)(1 - lr * decay);
+  h->rate = (float)(lr / (1 - pow(r.b1, (double)count)));
+  h->root = (float)sqrt(1 - pow(r.b2, (double)count));
+}
+
+static __global__ void begin(const opk_rules r) {
+  __shared__ opk_head h;
+  __shared__ int64_t count;
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < r.parts; i += OPK_THREADS) sum += r.part[r.part_at ? r.part_at[i] : i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) {
+    h = common(r, sum);
+    count = count_update(r, h);
   }
-  *r.head = h;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < r.n_groups; i += OPK_THREADS) {
+    opk_head own = h;
+    set_group(r, r.group[i], count, &own);
+    r.head[i] = own;
+  }
 }
 
 /* As torch.lerp: from the nearer end. */

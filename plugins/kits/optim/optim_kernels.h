@@ -23,11 +23,12 @@ typedef struct opk_table {
   uint32_t tail[OPK_LIST];      /* elements of its last chunk */
   const float *g[OPK_LIST];
   float *p[OPK_LIST], *m[OPK_LIST], *v[OPK_LIST]; /* weights and moments; NULL: there are none */
+  uint8_t group[OPK_LIST];                        /* whose head it reads */
 } opk_table;
 
-/* What an update reads of the device: worked out once, by opk_begin(). */
+/* What an update reads of the device: worked out once, by opk_begin(), for each group. */
 typedef struct opk_head {
-  float lr, clip;
+  float lr, decay, clip;
   float keep;               /* of SGD: 1 - dampening, 1 in the first step */
   float shrink, rate, root; /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
   int32_t skip, first;      /* first: of all updates */
@@ -45,7 +46,9 @@ typedef struct opk_rules {
   int64_t *count, *in_a_row; /* state; NULL: there is none */
   float *norm;               /* outputs; NULL: not there */
   int64_t *skipped, *status;
-  opk_head *head;
+  opk_head *head; /* [n_groups] */
+  uint32_t n_groups;
+  sp_group group[SP_MAX_GROUPS];
 } opk_rules;
 
 /* Tensors to keep, or to put back where an update is skipped. */

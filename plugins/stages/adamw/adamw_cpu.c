@@ -8,24 +8,30 @@
 #include "adamw.h"
 
 typedef struct adamw_job adamw_job;
+/* Of a group. */
+typedef struct adamw_pace {
+  float shrink, rate; /* 1 - lr * weight_decay, lr / (1 - b1^t) */
+} adamw_pace;
 /* Gives whether a gradient is not finite. */
-typedef unsigned (*adamw_fn)(const adamw_job *j, const float *g, float *p, float *m, float *v, int64_t n);
+typedef unsigned (*adamw_fn)(const adamw_job *j, const adamw_pace *pace, const float *g, float *p, float *m, float *v,
+                             int64_t n);
 
 struct adamw_job {
   const adamw *a;
   const sp_io *io;
   adamw_fn update;
   optim_pass pass;
-  float shrink;         /* 1 - lr * weight_decay */
+  adamw_pace pace[SP_MAX_GROUPS];
   float b1, b2, c1, c2; /* c: 1 - b */
-  float rate, root;     /* lr / (1 - b1^t), sqrt(1 - b2^t) */
+  float root;           /* sqrt(1 - b2^t) */
   float eps, clip;
   bool clips;
 };
 
-static inline __attribute__((always_inline)) unsigned update_body(const adamw_job *j, const float *g, float *p,
-                                                                  float *m, float *v, int64_t n) {
-  float shrink = j->shrink, b1 = j->b1, b2 = j->b2, c1 = j->c1, c2 = j->c2, rate = -j->rate, root = j->root;
+static inline __attribute__((always_inline)) unsigned
+update_body(const adamw_job *j, const adamw_pace *pace, const float *g, float *p, float *m, float *v, int64_t n) {
+  float shrink = pace->shrink, rate = -pace->rate;
+  float b1 = j->b1, b2 = j->b2, c1 = j->c1, c2 = j->c2, root = j->root;
   unsigned bad = 0;
   float eps = j->eps, clip = j->clips ? j->clip : 1.0f;
   for (int64_t i = 0; i < n; i++) {
@@ -40,14 +46,15 @@ static inline __attribute__((always_inline)) unsigned update_body(const adamw_jo
   return bad;
 }
 
-static unsigned update_base(const adamw_job *j, const float *g, float *p, float *m, float *v, int64_t n) {
-  return update_body(j, g, p, m, v, n);
+static unsigned update_base(const adamw_job *j, const adamw_pace *pace, const float *g, float *p, float *m, float *v,
+                            int64_t n) {
+  return update_body(j, pace, g, p, m, v, n);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static unsigned update_avx2(const adamw_job *j, const float *g, float *p, float *m,
-                                                                float *v, int64_t n) {
-  return update_body(j, g, p, m, v, n);
+__attribute__((target("avx2,fma"))) static unsigned
+update_avx2(const adamw_job *j, const adamw_pace *pace, const float *g, float *p, float *m, float *v, int64_t n) {
+  return update_body(j, pace, g, p, m, v, n);
 }
 #endif
 
@@ -74,7 +81,7 @@ static int update_chunk(void *arg, int64_t chunk, int worker) {
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at;
   float *m = optim_moment(o, j->io, ADAMW_MOMENT_1, s.tensor) + s.at;
   float *v = optim_moment(o, j->io, ADAMW_MOMENT_2, s.tensor) + s.at;
-  optim_tell(&j->pass, j->update(j, g, p, m, v, s.n));
+  optim_tell(&j->pass, j->update(j, &j->pace[o->group_of[s.tensor]], g, p, m, v, s.n));
   optim_average(o, j->io, &s);
   (void)worker;
   return SP_OK;
@@ -87,7 +94,6 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   adamw_job j = {.a = a,
                  .io = io,
                  .update = choose(),
-                 .shrink = (float)(1 - lr * p->weight_decay),
                  .b1 = (float)b1,
                  .b2 = (float)b2,
                  .c1 = (float)(1 - b1),
@@ -98,7 +104,11 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;
   double t = (double)optim_count(&a->o, io);
-  j.rate = (float)(lr / (1 - pow(b1, t)));
+  for (uint32_t k = 0; k < a->o.n_groups; k++) {
+    double own = optim_lr(&a->o, k, lr);
+    j.pace[k] = (adamw_pace){.shrink = (float)(1 - own * optim_decay(&a->o, k, p->weight_decay)),
+                             .rate = (float)(own / (1 - pow(b1, t)))};
+  }
   j.root = (float)sqrt(1 - pow(b2, t));
   rc = par_run(ctx, optim_chunks(&a->o), update_chunk, &j);
   optim_end(&a->o, io, &j.pass);

@@ -29,7 +29,7 @@ int sgd_plan(sp_ctx *ctx, sgd *s, sp_plan *plan, int64_t chunk) {
   int rc = optim_plan(ctx, &s->o, plan, &p->common, kinds, p->momentum != 0, chunk);
   if (rc) return rc;
   plan->inplace = p->momentum == 0 && p->weight_decay == 0 && !optim_norm(&p->common) && !optim_averages(&s->o) &&
-                  p->common.nonfinite == OPTIM_STOP; /* in place there is no way back */
+                  optim_one_lr(&s->o) && p->common.nonfinite == OPTIM_STOP; /* in place there is no way back */
   plan->restores = optim_restores(&s->o);
   return SP_OK;
 }

@@ -8,23 +8,28 @@
 #include "sgd.h"
 
 typedef struct sgd_job sgd_job;
+/* Of a group. */
+typedef struct sgd_pace {
+  float lr, decay;
+} sgd_pace;
 /* Gives whether a gradient is not finite. */
-typedef unsigned (*sgd_fn)(const sgd_job *j, const float *g, float *p, float *buf, int64_t n);
+typedef unsigned (*sgd_fn)(const sgd_job *j, const sgd_pace *pace, const float *g, float *p, float *buf, int64_t n);
 
 struct sgd_job {
   const sgd *s;
   const sp_io *io;
   sgd_fn update;
   optim_pass pass;
-  float lr, decay, mu, keep, clip; /* keep: 1 - dampening, 1 in the first step */
+  sgd_pace pace[SP_MAX_GROUPS];
+  float mu, keep, clip; /* keep: 1 - dampening, 1 in the first step */
   bool momentum, nesterov, clips;
 };
 
 /* Written with fmaf throughout, so that every processor gives the bits that PyTorch's kernels give. */
-static inline __attribute__((always_inline)) unsigned update_body(const sgd_job *j, const float *g, float *p,
-                                                                  float *buf, int64_t n) {
+static inline __attribute__((always_inline)) unsigned update_body(const sgd_job *j, const sgd_pace *pace,
+                                                                  const float *g, float *p, float *buf, int64_t n) {
   unsigned bad = 0;
-  float lr = -j->lr, decay = j->decay, mu = j->mu, keep = j->keep, clip = j->clip;
+  float lr = -pace->lr, decay = pace->decay, mu = j->mu, keep = j->keep, clip = j->clip;
   if (!j->momentum && !j->clips && decay == 0) {
     for (int64_t i = 0; i < n; i++) {
       bad |= optim_bad(g[i]);
@@ -47,14 +52,14 @@ static inline __attribute__((always_inline)) unsigned update_body(const sgd_job 
   return bad;
 }
 
-static unsigned update_base(const sgd_job *j, const float *g, float *p, float *buf, int64_t n) {
-  return update_body(j, g, p, buf, n);
+static unsigned update_base(const sgd_job *j, const sgd_pace *pace, const float *g, float *p, float *buf, int64_t n) {
+  return update_body(j, pace, g, p, buf, n);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static unsigned update_avx2(const sgd_job *j, const float *g, float *p, float *buf,
-                                                                int64_t n) {
-  return update_body(j, g, p, buf, n);
+__attribute__((target("avx2,fma"))) static unsigned update_avx2(const sgd_job *j, const sgd_pace *pace, const float *g,
+                                                                float *p, float *buf, int64_t n) {
+  return update_body(j, pace, g, p, buf, n);
 }
 #endif
 
@@ -79,7 +84,7 @@ static int update_chunk(void *arg, int64_t chunk, int worker) {
   const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at;
   float *buf = j->momentum ? optim_moment(&j->s->o, j->io, 0, s.tensor) + s.at : NULL;
-  optim_tell(&j->pass, j->update(j, g, p, buf, s.n));
+  optim_tell(&j->pass, j->update(j, &j->pace[j->s->o.group_of[s.tensor]], g, p, buf, s.n));
   optim_average(&j->s->o, j->io, &s);
   (void)worker;
   return SP_OK;
@@ -91,13 +96,14 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   sgd_job j = {.s = s,
                .io = io,
                .update = choose(),
-               .lr = io->step->live[0],
-               .decay = (float)p->weight_decay,
                .mu = (float)p->momentum,
                .keep = 1,
                .momentum = p->momentum != 0,
                .nesterov = p->nesterov,
                .clips = p->common.clip_norm > 0};
+  for (uint32_t k = 0; k < s->o.n_groups; k++)
+    j.pace[k] = (sgd_pace){.lr = (float)optim_lr(&s->o, k, io->step->live[0]),
+                           .decay = (float)optim_decay(&s->o, k, p->weight_decay)};
   int rc = optim_begin(ctx, &s->o, io, &j.pass);
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;

@@ -14,9 +14,8 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
 
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const sgd *s = self;
-  opk_rules rules = {.dampening = s->p->dampening};
-  sgd_rule rule = {.decay = (float)s->p->weight_decay,
-                   .mu = (float)s->p->momentum,
+  opk_rules rules = {.dampening = s->p->dampening, .weight_decay = s->p->weight_decay};
+  sgd_rule rule = {.mu = (float)s->p->momentum,
                    .momentum = s->p->momentum != 0,
                    .nesterov = s->p->nesterov,
                    .clips = s->p->common.clip_norm > 0};

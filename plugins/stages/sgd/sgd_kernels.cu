@@ -6,17 +6,18 @@
 
 struct sgd_step {
   sgd_rule r;
-  float lr, keep, clip;
+  float lr, decay, keep, clip;
 
   __device__ void load(const opk_head &h) {
     lr = -h.lr;
+    decay = h.decay;
     keep = h.keep;
     clip = h.clip;
   }
 
   __device__ void step(float g, float &p, float &buf, float &) const {
     float d = r.clips ? __fmul_rn(g, clip) : g;
-    if (r.decay != 0) d = __fmaf_rn(r.decay, p, d);
+    if (decay != 0) d = __fmaf_rn(decay, p, d);
     if (r.momentum) {
       buf = __fmaf_rn(keep, d, __fmul_rn(r.mu, buf));
       d = r.nesterov ? __fmaf_rn(r.mu, buf, d) : buf;
@@ -26,7 +27,7 @@ struct sgd_step {
 };
 
 int sgdk_update(void *stream, const opk_table *t, const sgd_rule *rule, const opk_head *head, int64_t *status) {
-  sgd_step step = {*rule, 0, 0, 0};
+  sgd_step step = {*rule, 0, 0, 0, 0};
   unsigned grid = t->first[t->n];
   if (!grid) return cudaSuccess;
   if (rule->momentum) SP_LAUNCH((opk_update<1, sgd_step>), grid, OPK_THREADS, 0, stream, *t, step, head, status);

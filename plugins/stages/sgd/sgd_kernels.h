@@ -11,7 +11,7 @@ extern "C" {
 
 /* Constants of an update. */
 typedef struct sgd_rule {
-  float decay, mu;
+  float mu;
   int momentum, nesterov, clips;
 } sgd_rule;
 

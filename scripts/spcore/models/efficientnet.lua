@@ -55,6 +55,7 @@ return function(t)
   if not kind then core.fail(("%s: there is \"b0\" to \"b4\", not '%s'"):format(what, tostring(t[1]))) end
   local list = build.list(what, t, {
     family = "efficientnet", title = "EfficientNet-" .. t[1]:upper(), head = { "classifier.*" }, names = {},
+    blocks = { "^features%.[1-7]%.%d+", "^features%.%d+" },
   }, variants(kind))
   local net = inverted.new(list, { norm = { 1e-5, 0.1 }, squeeze = ACT, gate = "sigmoid" })
   local width, depth, drop = table.unpack(kind)

@@ -78,7 +78,8 @@ return function(t)
   if not kind then core.fail(("%s: there is \"large\" and \"small\", not '%s'"):format(what, tostring(t[1]))) end
   check_width(width)
   local dilation = is_dilated(t) and 2 or 1
-  local list = build.list(what, t, { family = "mobilenet_v3", title = kind.title, head = { "classifier.*" }, names = {} },
+  local list = build.list(what, t, { family = "mobilenet_v3", title = kind.title, head = { "classifier.*" }, names = {},
+    blocks = { "^features%.%d+" } },
     variants(kind, width))
   local is_timm = list.variant == kind.timm -- trained with another batch norm; a file of it fits no other variant's list
   local net = inverted.new(list, { norm = is_timm and { 1e-5, 0.1 } or { 1e-3, 0.01 }, squeeze = RE, gate = "hard_sigmoid" })

@@ -68,7 +68,8 @@ return function(t)
   local depth = blocks[t[1]]
   if not depth then core.fail(("%s: there is ResNet-18, 34, 50 and 101, not '%s'"):format(what, tostring(t[1]))) end
   local stride = build.choice(what, t, "output_stride", { 32, 16, 8 })
-  local list = build.list(what, t, { family = "resnet", title = "ResNet-" .. t[1], head = { "fc.*" }, names = {} },
+  local list = build.list(what, t, { family = "resnet", title = "ResNet-" .. t[1], head = { "fc.*" }, names = {},
+    blocks = { "^layer%d+%.%d+" } },
     variants(t[1]))
   build.conv(list, "conv1", 64, 7, { stride = 2 })
   norm(list, "bn1")

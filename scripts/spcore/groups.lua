@@ -1,0 +1,142 @@
+-- SPDX-License-Identifier: MIT
+-- Groups of parameters, as an optimizer takes them: g.adamw{ groups = { { "encoder.*", lr = 0.1 } }, no_decay = "norm_bias",
+-- layer_decay = 0.75 }. The core (core/graph/groups.h) knows globs and factors alone; what the shorthands stand for is here.
+local core = require "spcore.core"
+local words = require "spcore.words"
+
+local groups = {}
+
+local keys = { groups = true, no_decay = true, layer_decay = true }
+local group_keys = { lr = true, decay = true, frozen = true }
+
+local function check_group(where, group)
+  if type(group) ~= "table" then
+    core.fail(("%s: a table is wanted, such as { \"encoder.*\", lr = 0.1 }, got a %s"):format(where, type(group)))
+  end
+  local out = { names = {}, lr = group.lr, decay = group.decay, frozen = group.frozen }
+  for k, v in next, group do
+    if math.type(k) == "integer" then
+      if type(v) ~= "string" then core.fail(("%s: item %d is a %s, not the name of a weight, such as \"encoder.*\""):format(where, k, type(v))) end
+    elseif not group_keys[k] then
+      words.unknown(where .. " has no field", k, group_keys)
+    end
+  end
+  for i, name in ipairs(group) do out.names[i] = name end
+  if #out.names == 0 then core.fail(("%s names no weights; it begins with them: { \"encoder.*\", ... }"):format(where)) end
+  for _, key in ipairs { "lr", "decay" } do
+    local v = group[key]
+    if v ~= nil and (type(v) ~= "number" or not (v >= 0 and v <= 1e6)) then
+      core.fail(("%s: %s is a factor from 0 to 1e6, got %s"):format(where, key, tostring(v)))
+    end
+  end
+  if group.frozen ~= nil and type(group.frozen) ~= "boolean" then core.fail(("%s: frozen is true or false"):format(where)) end
+  if group.frozen and (group.lr or group.decay) then
+    core.fail(("%s: frozen weights have neither lr nor decay; leave those out"):format(where))
+  end
+  if not (group.frozen or group.lr or group.decay) then
+    core.fail(("%s says nothing of its weights: give it lr, decay or frozen = true"):format(where))
+  end
+  return out
+end
+
+local function check_no_decay(where, v)
+  if v == "norm_bias" then return { { names = { "*" }, flat = true, decay = 0, label = 'no_decay = "norm_bias"' } } end
+  if type(v) ~= "table" or #v == 0 then
+    core.fail(('%s: no_decay is "norm_bias" or a list of names, such as { "*.bias" }, got %s'):format(where,
+      type(v) == "table" and "an empty list" or tostring(v)))
+  end
+  local out = { names = {}, decay = 0 }
+  for i, name in ipairs(v) do
+    if type(name) ~= "string" then core.fail(("%s: no_decay: item %d is a %s, not a name"):format(where, i, type(name))) end
+    out.names[i] = name
+  end
+  return { out }
+end
+
+-- Takes what is about groups out of an optimizer's parameters; nil: there is nothing.
+function groups.take(stage, params)
+  local where, out = ("g.%s{}"):format(stage), nil
+  for key in next, keys do out = out or params[key] ~= nil end
+  if not out then return nil end
+  out = {}
+  if params.groups ~= nil then
+    if type(params.groups) ~= "table" then
+      core.fail(("%s: groups is a list, such as { { \"encoder.*\", lr = 0.1 } }, got a %s"):format(where, type(params.groups)))
+    end
+    for k in next, params.groups do
+      if math.type(k) ~= "integer" then
+        core.fail(("%s: groups is a list of tables: groups = { { \"encoder.*\", %s = ... } }"):format(where, tostring(k)))
+      end
+    end
+    for i, group in ipairs(params.groups) do out[i] = check_group(("%s: groups[%d]"):format(where, i), group) end
+  end
+  for _, group in ipairs(params.no_decay ~= nil and check_no_decay(where, params.no_decay) or {}) do out[#out + 1] = group end
+  local decay = params.layer_decay
+  if decay ~= nil and (type(decay) ~= "number" or not (decay > 0 and decay <= 1)) then
+    core.fail(("%s: layer_decay is above 0 and at most 1, got %s"):format(where, tostring(decay)))
+  end
+  out.layer_decay = decay
+  for key in next, keys do params[key] = nil end
+  return out
+end
+
+-- The blocks of a known network from its input on, each as globs: list.blocks has patterns of their names, in the order in
+-- which they are tried, and what none fits belongs to the block before. list.head is none.
+function groups.blocks(list)
+  if type(list) ~= "table" or not list.blocks then return nil end
+  local blocks, last = {}, nil
+  local function is_head(name)
+    for _, glob in ipairs(list.head or {}) do
+      if (name .. "."):sub(1, #glob - 1) == glob:sub(1, -2) then return true end -- "fc.*"
+    end
+  end
+  local function block_of(name)
+    for _, pattern in ipairs(list.blocks) do
+      local block = name:match(pattern)
+      if block then return block end
+    end
+  end
+  for _, layer in ipairs(list) do
+    local name = layer.name
+    if name and not is_head(name) then
+      local block = block_of(name)
+      if #blocks == 0 or (block and block ~= last) then
+        blocks[#blocks + 1], last = block and { block .. ".*" } or {}, block
+      end
+      if not block then table.insert(blocks[#blocks], name .. ".*") end
+    end
+  end
+  return blocks
+end
+
+-- As timm does: what lies behind the network has the rate itself, its last block `decay` times it, and so on to the input.
+local function by_layer(g, decay, out)
+  local any = false
+  for _, node in ipairs(g:nodes()) do
+    local blocks = g._blocks[node]
+    if blocks and not node.frozen then
+      any = true
+      for i, names in ipairs(blocks) do
+        local own = {}
+        for k, name in ipairs(names) do own[k] = node.name .. "." .. name end
+        out[#out + 1] = { names = own, lr = decay ^ (#blocks + 1 - i), label = ("layer_decay = %g of %s"):format(decay, node.name) }
+      end
+    end
+  end
+  if not any then
+    core.fail(("layer_decay = %g: no stage that is trained has a network whose blocks are known, as those of sp.models are; "
+      .. "with groups = { { \"NAME.*\", lr = %g } } they are named"):format(decay, decay))
+  end
+end
+
+-- What g:train hands on; nil: the optimizer has no groups.
+function groups.of(g, optimizer)
+  local given = g._groups[optimizer]
+  if not given then return nil end
+  local out = {}
+  for i, group in ipairs(given) do out[i] = group end
+  if given.layer_decay and given.layer_decay ~= 1 then by_layer(g, given.layer_decay, out) end
+  return { groups = out }
+end
+
+return groups
