@@ -18,7 +18,7 @@ local options = {
   target = { "auto", "what DIR holds; auto: see for yourself", choices = { "auto", "mask", "class" } },
   samples = { 6, "how many samples: rows of the sheet", min = 1, max = 1024 },
   variants = { 5, "epochs: columns beside the original", min = 1, max = 1024 },
-  size = { "128", "height,width that everything is read at, in pixels; one number: square", value = "H,W" },
+  size = { "128", "height,width that everything is read at, in pixels, also HxW; one number: square", value = "H,W" },
   augment = { "", "a chain of stages as trainings take it, in place of the options from --order to --kernel", default = "none",
     value = "FILE.lua" },
   separate_colours = twos.separate,
@@ -44,7 +44,7 @@ outputs.alone()
 -- Height and width, whole numbers with a comma between; one stands for both.
 local function pair_of(name, least)
   local text, list = opt[name], {}
-  for word in (text .. ","):gmatch "([^,]*)," do
+  for word in (text:gsub("^(%d+)x(%d+)$", "%1,%2") .. ","):gmatch "([^,]*)," do
     local v = tonumber(word)
     if not v or v ~= v or v - v ~= 0 or #list == 2 then
       sp.usage("--%s %s: one number, or up to 2 with commas between, are expected", name, text)

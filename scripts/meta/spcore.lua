@@ -25,6 +25,7 @@ local sp = {}
 ---@field default? string what help says in place of the default value
 ---@field value? string what help calls the value: "FILE", "DIR"
 ---@field instead_of? string the option in whose place it stands
+---@field sides? boolean of whole numbers with min and max: HEIGHTxWIDTH is taken, too, and gives { height, width }
 ---@field sets? string the parameter of a stage that it gives, as STAGE.NAME
 
 ---@class spcore.args

@@ -4,6 +4,7 @@ local core = require "spcore.core"
 local devices = require "spcore.device"
 local rows = require "spcore.options"
 local set = require "spcore.set"
+local sides = require "spcore.sides"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -90,7 +91,7 @@ local function merge(spec, more)
     options[name] = {
       option[1], option[2] or base[2] or "", own = true, default = option.default,
       min = option.min or base.min, max = option.max or base.max, choices = option.choices or base.choices,
-      value = option.value or base.value, instead_of = option.instead_of, sets = option.sets,
+      value = option.value or base.value, instead_of = option.instead_of, sets = option.sets, sides = option.sides,
     }
   end
   return options
@@ -163,15 +164,30 @@ local function print_help(options, how)
   if not options.comm.unused then print "\nand --ranks N and --comm-timeout S, of spcore run itself: spcore run --help" end
 end
 
+-- "96x128" -> { 96, 128 }, of which each is in the range
+local function convert_sides(name, option, text)
+  local out = {}
+  for i, word in ipairs { text:match "^(%d+)x(%d+)$" } do
+    local n = math.tointeger(tonumber(word))
+    if not n or n < option.min or n > option.max then
+      usage("%s %s: a side must be from %d to %d", dashed(name), text, option.min, option.max)
+    end
+    out[i] = n
+  end
+  return out[1] and sides.pack(out[1], out[2])
+end
+
 local function convert(name, option, text)
   local default, value = option[1], text
+  local pair = option.sides and convert_sides(name, option, text)
+  if pair then return pair end
   if type(default) == "number" then
     value = tonumber(text)
     if value and math.type(default) == "integer" then
       value = math.tointeger(value)
       if not value then usage("%s takes a whole number, got '%s'", dashed(name), text) end
     elseif not value or value ~= value then
-      usage("%s takes a number, got '%s'", dashed(name), text)
+      usage("%s takes a number%s, got '%s'", dashed(name), option.sides and " or HEIGHTxWIDTH" or "", text)
     else
       value = value + 0.0
     end
@@ -282,9 +298,11 @@ local function settings_of(dir)
 end
 
 local function differ(a, b)
-  if type(a) == "table" then return table.concat(a, "\n") ~= table.concat(b, "\n") end
+  if type(a) == "table" and type(b) == "table" then return table.concat(a, "\n") ~= table.concat(b, "\n") end
   return a ~= b
 end
+
+local function word(option, v) return option.sides and sides.text(v) or v end
 
 -- The options of the run that goes on, where the command line has none; what it has and the run had not is refused, or with
 -- --override said.
@@ -302,13 +320,14 @@ local function take_over(opt, options, given)
     local old = settings.options[name]
     if old == nil or rows.resume(name) == "session" or name == "depth" and given.strategy then goto continue end
     if math.type(option[1]) == "float" and type(old) == "number" then old = old + 0.0 end
-    if type(old) ~= (option.list and "table" or type(option[1])) then
+    local pair = option.sides and type(old) == "table" and sides.valid(old)
+    if type(old) ~= (option.list and "table" or type(option[1])) and not pair then
       usage("--resume %s: settings.json: %s is a %s", opt.resume, name, type(old))
     end
     local mine = given[name] or given[option.instead_of] -- then this one is not in its place any more
     local now = words.bare(opt[name]) -- as the settings have it
     if mine and differ(now, old) then
-      changed[#changed + 1] = { name, old, now, free = rows.resume(name) ~= nil }
+      changed[#changed + 1] = { name, word(option, old), word(option, now), free = rows.resume(name) ~= nil }
     elseif not mine or now == opt[name] then opt[name] = old end
     ::continue::
   end
@@ -333,8 +352,8 @@ end
 
 -- parse({ name = { default, "doc" } }, { rest = "IMAGE...", doc = "what the script does", without = { "run" } }) -> values
 -- by name. Types follow from the defaults; an option's default = "words" are what help says in place of the value, and
--- instead_of = "NAME" is the option in whose place it stands: both together are refused; sets = "STAGE.NAME" is the
--- parameter that it gives, so that a stage's message which speaks of that proposes this option.
+-- instead_of = "NAME" is the option in whose place it stands: both together are refused; sides = true: it takes HEIGHTxWIDTH, too; sets =
+-- "STAGE.NAME" is the parameter that it gives, so that a stage's message which speaks of that proposes this option.
 -- Arguments that are no options are in `rest`, if the script wants any, with others = true also options that are not its own.
 -- moved = { NAME = SCRIPT }: options that another script took over; the line that says so has its command.
 -- Wrong use ends the program with exit code 2.

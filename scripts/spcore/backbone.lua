@@ -10,6 +10,7 @@ local json = require "spcore.json"
 local known_file = require "spcore.known_file"
 local models = require "spcore.models"
 local numbers = require "spcore.numbers"
+local sides = require "spcore.sides"
 local twos = require "spcore.twos"
 local words = require "spcore.words"
 
@@ -123,7 +124,8 @@ end
 -- nothing is squashed. crop: what is read is what `size` pixels are cut out of, the middle unless it is augmented
 function backbone.reading(known, size, crop)
   local want = list_of(known).preprocess
-  local shorter = (size * want.size + want.crop // 2) // want.crop
+  local shorter = sides.map(size, function(side) return (side * want.size + want.crop // 2) // want.crop end)
+  if type(size) == "table" and not crop then return { size = size, resize = "crop", interpolation = want.interpolation } end
   if crop then return { size = shorter, resize = "crop", interpolation = want.interpolation } end
   return { size = size, shorter = shorter, interpolation = want.interpolation }
 end

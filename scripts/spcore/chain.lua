@@ -6,6 +6,7 @@
 local args = require "spcore.args"
 local core = require "spcore.core"
 local files = require "spcore.files"
+local sides = require "spcore.sides"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -134,15 +135,17 @@ function chain.read(path, seen)
   return setmetatable(self, { __index = chain })
 end
 
--- The side of the window that a classifier's chain begins with, which evaluations and predictions take the middle of; nil: it has
--- none. A later one would leave them with another part of the image than the training.
+-- The side, or { height, width }, of the window that a classifier's chain begins with, which evaluations and predictions take the middle
+-- of; nil: it has none. A later one would leave them with another part of the image than the training.
 function chain:window()
   local first
   for i, step in ipairs(self.steps) do
     if step.stage == "batch_crop" then
       if i > 1 then core.fail(("%s: batch_crop must be the first step: predictions cut their images likewise"):format(at(self, step))) end
-      first = math.tointeger(step.params.size)
-      if not first then core.fail(("%s: batch_crop needs a size of one whole number here"):format(at(self, step))) end
+      local size = step.params.size
+      if type(size) == "table" then size = sides.pack(math.tointeger(size[1]), math.tointeger(size[2] or size[1])) end
+      first = type(size) == "number" and math.tointeger(size) or size
+      if not sides.valid(first) then core.fail(("%s: batch_crop needs a size of whole numbers here"):format(at(self, step))) end
     end
   end
   return first

@@ -7,6 +7,7 @@ local json = require "spcore.json"
 local known_file = require "spcore.known_file"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
+local sides = require "spcore.sides"
 local sys = require "spcore.sys"
 local words = require "spcore.words"
 
@@ -58,9 +59,10 @@ function from.adopt(opt)
   for _, name in ipairs(of_network) do
     local old = type(settings.options) == "table" and settings.options[name]
     local mine = rawget(opt, name)
-    if mine ~= nil and old ~= nil and old ~= mine and type(old) == type(mine) and not is_given(name) then
+    local pair = name == "size" and type(old) == "table" and sides.valid(old)
+    if mine ~= nil and old ~= nil and old ~= mine and (pair or type(old) == type(mine)) and not is_given(name) then
       opt[name] = old
-      taken[#taken + 1] = ("--%s%s"):format(name:gsub("_", "-"), old == true and "" or " " .. tostring(old))
+      taken[#taken + 1] = ("--%s%s"):format(name:gsub("_", "-"), old == true and "" or " " .. (pair and sides.text(old) or tostring(old)))
     end
   end
   if taken[1] then progress.print("--from %s: its network, %s", opt.from, table.concat(taken, " ")) end

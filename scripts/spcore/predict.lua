@@ -9,6 +9,7 @@ local outputs = require "spcore.outputs"
 local pictures = require "spcore.pictures"
 local progress = require "spcore.progress"
 local rebuilt = require "spcore.rebuilt"
+local sides = require "spcore.sides"
 local sys = require "spcore.sys"
 local twos = require "spcore.twos"
 
@@ -81,7 +82,7 @@ end
 local function described(model, seg, map)
   if (model.target == "map") ~= (map == true) then return false end
   local known = type(model.backbone) == "table"
-  if math.type(model.size) ~= "integer" or not (known or type(model.encoder) == "table") then return false end
+  if not sides.valid(model.size) or not (known or type(model.encoder) == "table") then return false end
   if seg and not known then return type(model.decoder) == "table" end
   return math.type(model.classes) == "integer" and (model.head ~= nil) == seg
 end
@@ -164,7 +165,7 @@ function predict.classify(g, image, model, weights)
   if model.crop then -- as the validation does: the middle, at the size of training
     x = twos.floats(x, function(one)
       local middle = g.batch_crop { one, size = model.crop }.images[1]
-      return model.crop ~= model.size and g.resize { middle, size = model.size }.images[1] or middle
+      return not sides.same(model.crop, model.size) and g.resize { middle, size = model.size }.images[1] or middle
     end)
   end
   if model.backbone then return backbone.classify(g, x, model, { encoder = trained(weights), head = trained(weights) }) end

@@ -10,6 +10,7 @@ local from = require "spcore.from"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
 local ranks = require "spcore.ranks"
+local sides = require "spcore.sides"
 local twos = require "spcore.twos"
 
 local train_options = {}
@@ -60,7 +61,10 @@ local of_pixels = {
 -- args(own, how) -> the values of a script's own options over the shared ones. how: as of sp.args; masks = images have masks or maps;
 -- size = pixels of a side with --backbone
 function train_options.args(own, how)
-  local options = { size = { -1, "pixels of a side", default = "64; with --backbone " .. how.size, min = 1, max = 4096 } }
+  local options = {
+    size = { -1, "pixels of a side, or of height and width", default = "64; with --backbone " .. how.size, min = 1, max = 4096, value = "N|HxW",
+      sides = true },
+  }
   local augmentation = chain_options.options()
   for _, list in ipairs { augmentation, shared, how.masks and of_pixels or {}, own } do
     for name, option in pairs(list) do options[name] = option end
@@ -72,10 +76,11 @@ end
 
 -- The small encoder halves a side so many times.
 local function check_size(opt)
-  local halved, size = 1 << opt.levels, opt.size
-  if size % halved == 0 then return end
-  args.usage("--size %d: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %d)", size, opt.levels, halved,
-    math.max(halved, size // halved * halved))
+  local halved = 1 << opt.levels
+  local fits = sides.map(opt.size, function(side) return math.max(halved, side // halved * halved) end)
+  if sides.same(fits, opt.size) then return end
+  args.usage("--size %s: the encoder halves an image %d times, so that a multiple of %d is wanted (--size %s)", sides.text(opt.size), opt.levels,
+    halved, sides.text(fits))
 end
 
 -- Where images are augmented; the file of the chain that options change, or nil. usual: that of the script; none: what is said where
@@ -118,7 +123,7 @@ function train_options.check(opt, t)
   local known = opt.backbone ~= "" and backbone.describe(opt, t.masks and opt.model) or nil
   if opt.data == "auto" then opt.data = "shapes" end
   numbers.check(opt)
-  opt.size = opt.size > 0 and opt.size or known and t.size or 64
+  opt.size = opt.size ~= -1 and opt.size or known and t.size or 64
   opt.steps = opt.steps > 0 and opt.steps or t.steps
   local sgd = opt.optimizer == "sgd"
   if not sgd and opt.momentum ~= 0.9 then args.usage "--momentum: goes with --optimizer sgd" end

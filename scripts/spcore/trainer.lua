@@ -16,6 +16,7 @@ local numbers = require "spcore.numbers"
 local predict = require "spcore.predict"
 local progress = require "spcore.progress"
 local rates = require "spcore.rates"
+local sides = require "spcore.sides"
 local small = require "spcore.small"
 local targets = require "spcore.targets"
 local train_options = require "spcore.train_options"
@@ -31,10 +32,10 @@ local function chain_of(self, image)
   if self.place == "none" then return end
   -- Behind a backbone a classifier sees the middle that its weights want of each image, which augmentation moves about; the small one
   -- sees 7/8 of an image that may be squashed.
-  local whole, crop = opt.size, opt.size * 7 // 8
+  local whole, crop = opt.size, sides.map(opt.size, function(side) return side * 7 // 8 end)
   if self.known and not masks then whole, crop = backbone.reading(self.known, opt.size, true).size, opt.size end
   local seen = chain.seen(image or { shape = { 1, 3 }, dtype = "uint8" }, opt.size, crop)
-  seen.whole = { whole, whole }
+  seen.whole = sides.pair(whole)
   local steps = chain_options.over(opt, self.file and chain.read(self.file, seen) or nil, seen, masks)
   return (steps.file or steps.steps[1]) and steps or nil
 end
@@ -86,7 +87,7 @@ end
 local function resized(self, g, x, on_cpu)
   local size = self.opt.size
   return twos.floats(x, function(one)
-    local fits = one.shape[3] == size and one.shape[4] == size
+    local fits = sides.same({ one.shape[3], one.shape[4] }, size)
     return fits and one or g.resize { one, size = size, on_cpu = on_cpu }.images[1]
   end)
 end

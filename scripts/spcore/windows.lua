@@ -2,6 +2,7 @@
 -- Images as windows: each goes through the network at its own size, a window at a time, at several scales and mirrored, and
 -- image_writer takes the mean of the scores.
 local args = require "spcore.args"
+local sides = require "spcore.sides"
 
 local windows = {}
 
@@ -41,7 +42,7 @@ function windows.plan(opt, model)
     if read.shorter or (read.resize or "squash") ~= "squash" then
       args.usage "--flip: this network has been trained with the middle of images; give --window as well"
     end
-    return { window = model.size, stride = model.size, scales = { 1 }, flip = true, whole = true }
+    return { window = model.size, stride = 1, scales = { 1 }, flip = true, whole = true }
   end
   if opt.decode ~= "full" then args.usage("--decode %s goes with whole images, not with --window", opt.decode) end
   if opt.stride > opt.window then
@@ -68,7 +69,10 @@ end
 
 -- The size of the whole image, of which no side is shorter than a window.
 local function scaled(plan, w, h, scale)
-  if plan.whole then return plan.window, plan.window end
+  if plan.whole then
+    local height, width = sides.of(plan.window)
+    return width, height
+  end
   local factor = scale * (plan.shorter > 0 and plan.shorter / math.min(w, h) or 1)
   factor = math.max(factor, plan.window / math.min(w, h))
   local function side(n) return math.max(plan.window, math.floor(n * factor + 0.5)) end
@@ -78,12 +82,13 @@ end
 -- The windows of an image, in the order in which their scores are added.
 local function of_image(plan, w, h)
   local list = {}
+  local height, width = sides.of(plan.window)
   local base_w, base_h = scaled(plan, w, h, 1)
   if #plan.scales == 1 then base_w, base_h = scaled(plan, w, h, plan.scales[1]) end
   for k, scale in ipairs(plan.scales) do
     local sw, sh = scaled(plan, w, h, scale)
     local from = #list + 1
-    local rows, columns = places(sh, plan.window, plan.stride), places(sw, plan.window, plan.stride)
+    local rows, columns = places(sh, height, plan.stride), places(sw, width, plan.stride)
     if #list + #rows * #columns > MOST then
       args.usage("--stride %d: an image of %d x %d pixels has more than %d windows", plan.stride, w, h, MOST)
     end
@@ -98,8 +103,8 @@ local function of_image(plan, w, h)
   end
   for i, at in ipairs(list) do
     at.is_last = i == #list
-    at.packed = FORMAT:pack(i - 1, #list, at.scale, #plan.scales, at.w, at.h, base_w, base_h, at.x, at.y, plan.window,
-      plan.window, at.first, at.last, at.flip)
+    at.packed = FORMAT:pack(i - 1, #list, at.scale, #plan.scales, at.w, at.h, base_w, base_h, at.x, at.y, width,
+      height, at.first, at.last, at.flip)
   end
   return list
 end

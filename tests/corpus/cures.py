@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from kit import case, main
+from kit import Image, case, main
 
 
 def pairs(c, name, n, size=8, classes=2):
@@ -87,6 +87,37 @@ def class_weights(c):
         c.run(run + few + name + "-none", lacks="class weights")
         bits = [open(c.path(name + end + "/weights.safetensors"), "rb").read() for end in ("", "-given", "-none")]
         assert bits[0] == bits[1] != bits[2], name
+
+
+@case
+def height_and_width(c):
+    "--size HxW: what trains, goes on, is predicted and exported has these sides"
+    for k in range(16):
+        c.image(f"d/images/{k}.png", 20, 30)
+        c.image(f"d/masks/{k}.png", c.labels(20, 30, 2))
+        c.image(f"e/{'ab'[k % 2]}/{k}.png", 20, 30)
+    c.write("d/classes.txt", "a\nb\n")
+    few = " --batch 4 --steps 2 --pictures 1 --width 2 --levels 1 --device cpu --quiet --out "
+    for kind, data, shapes in (("seg", "d --crop 0.5", ["[4,3,16,24]", "[4,2,16,24]"]), ("cls", "e", ["[4,3,16,24]", "[14,21]"])):
+        c.run(f"run train_{kind}.lua --data {data} --size 16x24{few}{kind}")
+        network = open(c.path(kind + "/network.json")).read()
+        assert all(s in network for s in shapes), (shapes, network)
+        assert json.load(open(c.path(kind + "/settings.json")))["model"]["size"] == [16, 24]
+        c.run(f"run predict_{kind}.lua --weights {kind} --out {kind}p{'.csv' if kind == 'cls' else ''} d/images --device cpu")
+        c.run(f"run train_{kind}.lua --resume {kind} --size 24", 2, f"--resume {kind}: --size was 16x24 and is 24; leave it away")
+        c.run(f"run train_{kind}.lua --resume {kind} --override --steps 4")
+        c.run(f"run train_{kind}.lua --data {data[0]} --from {kind}{few.replace(' --width 2 --levels 1', '')}{kind}2 --steps 1")
+        assert json.load(open(c.path(kind + "2/settings.json")))["options"]["size"] == [16, 24]
+        c.run(f"export {kind} --onnx {kind}.onnx")
+        c.run(f"report {kind}")
+    c.run("run predict_seg.lua --weights seg --flip --out flipped d/images --device cpu")
+    with Image.open(c.path("flipped/masks/0.png")) as mask:
+        assert mask.size == (30, 20), mask.size
+    for size, says in (("16x", "takes a number or HEIGHTxWIDTH, got '16x'"), ("0x16", "a side must be from 1 to 4096"),
+                       ("16x4097", "a side must be from 1 to 4096")):
+        c.run(f"run train_seg.lua --size {size}", 2, says)
+    c.cures(f"run train_seg.lua --data d --size 17x26{few.replace('levels 1', 'levels 2')}q", "a multiple of 4 is wanted", "--size 16x24", status=2)
+    c.run("run show_augment.lua d --size 16x24 --samples 1 --variants 1 --quiet", says="sheet.png: 1 sample")
 
 
 @case

@@ -132,7 +132,7 @@ for i, case in ipairs {
     "%.lua:2: flip: 'horizontal' is a name that means no value here; a chain knows size, crop, middle and colours" },
   { "return {\n flip(3) }", "%.lua:2: flip takes a table of parameters: flip { %.%.%. }" },
   { "return { flip {},\n batch_crop { size = 8 } }", "%.lua:2: batch_crop must be the first step" },
-  { "return { batch_crop { size = { 8, 8 } } }", "%.lua:1: batch_crop needs a size of one whole number here" },
+  { "return { batch_crop { size = { 8, 2.5 } } }", "%.lua:1: batch_crop needs a size of whole numbers here" },
   { "return { flip { masks = 1 } }", "%.lua:1: flip gets its images and masks from the step before it" },
   { "local a = nil + 1", "%.lua:1: attempt to perform arithmetic" },
 } do

@@ -114,7 +114,7 @@ local function values(kind, option, words)
   if #list > 1 then return list end
   local ending = kind:match "^FILE%.(%l+)"
   if ending then return { ":files " .. ending } end
-  return kind:find "^%u%f[,%z]" and {} or { ":files" } -- N, or X,X
+  return kind:find "^%u%f[,|%z]" and {} or { ":files" } -- N, or X,X
 end
 
 -- ---- the line ----
