@@ -106,7 +106,8 @@ static void put_stage(sp_sb *sb, const sp_stage_type *t) {
 static const char optimizer[] =
     "---Weights by globs over their names, \"STAGE.WEIGHT\", and what is special about them.\n"
     "---@class spcore.group\n"
-    "---@field [integer] string\n"
+    "---@field [integer]? string\n"
+    "---@field up_to? string instead of names: of a known network all blocks up to this one, such as \"layer3\"\n"
     "---@field lr? number factor on the learning rate (default 1)\n"
     "---@field decay? number factor on the weight decay (default 1)\n"
     "---@field frozen? boolean they are not trained (default false)\n\n"

@@ -7,7 +7,7 @@ local words = require "spcore.words"
 local groups = {}
 
 local keys = { groups = true, no_decay = true, layer_decay = true }
-local group_keys = { lr = true, decay = true, frozen = true }
+local group_keys = { lr = true, decay = true, frozen = true, up_to = true }
 
 local function check_group(where, group)
   if type(group) ~= "table" then
@@ -22,7 +22,11 @@ local function check_group(where, group)
     end
   end
   for i, name in ipairs(group) do out.names[i] = name end
-  if #out.names == 0 then core.fail(("%s names no weights; it begins with them: { \"encoder.*\", ... }"):format(where)) end
+  out.up_to = group.up_to
+  if out.up_to ~= nil and (type(out.up_to) ~= "string" or #out.names > 0) then
+    core.fail(("%s: up_to is the name of a block, such as \"layer3\", and stands instead of names of weights"):format(where))
+  end
+  if #out.names == 0 and not out.up_to then core.fail(("%s names no weights; it begins with them: { \"encoder.*\", ... }"):format(where)) end
   for _, key in ipairs { "lr", "decay" } do
     local v = group[key]
     if v ~= nil and (type(v) ~= "number" or not (v >= 0 and v <= 1e6)) then
@@ -129,12 +133,35 @@ local function by_layer(g, decay, out)
   end
 end
 
+-- The weights of known networks from the input up to the last block whose name begins so.
+local function up_to(g, group)
+  local names, seen = {}, {}
+  for _, node in ipairs(g:nodes()) do
+    local blocks, last = not node.frozen and g._blocks[node], 0
+    for i, of in ipairs(blocks or {}) do
+      for _, name in ipairs(of) do
+        seen[#seen + 1] = name:sub(1, -3)
+        if (name:sub(1, -2)):sub(1, #group.up_to + 1) == group.up_to .. "." then last = i end
+      end
+    end
+    for i = 1, last do
+      for _, name in ipairs(blocks[i]) do names[#names + 1] = node.name .. "." .. name end
+    end
+  end
+  if #seen == 0 then
+    core.fail(("up_to = %q: no stage that is trained has a network whose blocks are known, as those of sp.models are; name its weights, "
+      .. "such as { \"encoder.%s.*\", ... }"):format(group.up_to, group.up_to))
+  end
+  if #names == 0 then core.fail(("up_to = %q: no block has this name; there are %s"):format(group.up_to, table.concat(seen, ", "))) end
+  return { names = names, lr = group.lr, decay = group.decay, frozen = group.frozen, label = "up to " .. group.up_to }
+end
+
 -- What g:train hands on; nil: the optimizer has no groups.
 function groups.of(g, optimizer)
   local given = g._groups[optimizer]
   if not given then return nil end
   local out = {}
-  for i, group in ipairs(given) do out[i] = group end
+  for i, group in ipairs(given) do out[i] = group.up_to and up_to(g, group) or group end
   if given.layer_decay and given.layer_decay ~= 1 then by_layer(g, given.layer_decay, out) end
   return { groups = out }
 end

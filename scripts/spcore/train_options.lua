@@ -24,6 +24,12 @@ local shared = {
   momentum = { 0.9, "of --optimizer sgd: part of the former update that is kept", min = 0.0, max = 0.999999 },
   weight_decay = { -1.0, "how weights shrink: of adamw by this times the rate, of sgd as part of the gradient", default = "1e-2; of sgd 1e-4",
     min = 0.0, max = 1000000 },
+  no_decay = { false, "biases and what normalisation multiplies by do not shrink" },
+  encoder_lr = { 1.0, "a trained encoder's learning rate is so many times that of the rest", min = 0.0, max = 1000000 },
+  layer_decay = { 1.0, "each block of a trained --backbone has so many times the rate of the next one, the last one so many times that of the rest",
+    min = 0.0001, max = 1.0 },
+  freeze = { "", "what of a trained encoder stays as it is: with --backbone the blocks up to this one, such as layer2, or names of weights, such "
+    .. "as encoder.conv1.*,*.bias", default = "nothing", value = "BLOCK|NAMES" },
   clip_norm = { 0.0, "gradients are scaled down to this norm over all of them", default = "never", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
@@ -106,6 +112,21 @@ local function warn_of_rate(opt)
   core.log("warn", ("--lr %g: rates of %s are from %g to %g as a rule; leave it out for the usual one"):format(opt.lr, opt.optimizer, lo, hi))
 end
 
+-- What concerns a trained encoder alone.
+local function check_groups(opt, frozen)
+  local known = opt.backbone ~= ""
+  for name, usual in pairs { encoder_lr = 1.0, layer_decay = 1.0, freeze = "" } do
+    if opt[name] ~= usual and frozen then
+      args.usage("--%s: the encoder is frozen as a whole; %s", name:gsub("_", "-"), rawget(opt, "probe") and "leave --probe out"
+        or "add --train-encoder")
+    end
+  end
+  if opt.layer_decay ~= 1 and not known then args.usage "--layer-decay: goes with --backbone NAME" end
+  if opt.freeze ~= "" and not opt.freeze:find "[%.%*]" and not known then
+    args.usage("--freeze %s: blocks are those of --backbone; here names of weights are wanted, such as --freeze 'encoder.levels.0.*'", opt.freeze)
+  end
+end
+
 -- check(opt, t) -> what --backbone is, or nil; where images are augmented; the file of the chain that options change, or nil. The
 -- numbers of the command line that hang on others are filled in, as settings.json tells them. t: { size = with --backbone, steps =,
 -- masks =, frozen = the encoder stays as it is, instead = what to do where its weights are missing, only = options that go with
@@ -116,6 +137,7 @@ function train_options.check(opt, t)
   if t.masks then only.model, only.output_stride = "unet", 0 end
   if rawget(opt, "encoder") then no.encoder = "" end
   for name, value in pairs(t.only or {}) do only[name] = value end
+  check_groups(opt, t.frozen)
   backbone.check(opt, { only = only, no = no, frozen = t.frozen, instead = t.instead })
   if t.masks and backbone.pyramids[opt.model] and opt.output_stride ~= 0 then
     args.usage "--output-stride: is for --model deeplabv3 and fcn; a U-Net and an FPN need maps of all sizes"

@@ -174,10 +174,24 @@ local function rate_of(opt)
   return rates.cosine { lr = lr, steps = steps, warm_up = steps // 5 }
 end
 
+local function groups_of(opt)
+  local groups = {}
+  if opt.encoder_lr ~= 1 then groups[1] = { "encoder.*", lr = opt.encoder_lr } end
+  if opt.freeze ~= "" and not opt.freeze:find "[%.%*]" then groups[#groups + 1] = { up_to = opt.freeze, frozen = true }
+  elseif opt.freeze ~= "" then
+    local names = { frozen = true }
+    for name in opt.freeze:gmatch "[^,%s]+" do names[#names + 1] = name end
+    groups[#groups + 1] = names
+  end
+  return #groups > 0 and groups or nil
+end
+
 -- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of squared gradients
 -- shorten that.
 local function optimizer_of(g, opt)
   local how = { lr = opt.lr, weight_decay = opt.weight_decay, ema = opt.ema, clip_norm = opt.clip_norm > 0 and opt.clip_norm or nil }
+  how.groups, how.no_decay = groups_of(opt), opt.no_decay and "norm_bias" or nil
+  how.layer_decay = opt.layer_decay ~= 1 and opt.layer_decay or nil
   if opt.optimizer == "sgd" then how.momentum = opt.momentum else how.betas = { 0.9, 0.99 } end
   return g:stage(opt.optimizer, how)
 end

@@ -44,7 +44,7 @@ try 'a folder a script.lua *branches.lua*mine.lua*train_seg.lua' run ''
 try 'train_cls.lua train_map.lua train_seg.lua' run train
 try 'mine.lua' run mi
 try 'mine.lua' run --debug mi
-try '--label-smoothing --levels --limit --log-every --loss --lr' run train_seg.lua --l
+try '--label-smoothing --layer-decay --levels --limit --log-every --loss --lr' run train_seg.lua --l
 try 'cross_entropy dice focal' run train_seg.lua --loss ''
 try 'focal' run train_seg.lua --loss = f
 try 'cross_entropy dice focal' run train_seg.lua --batch = 4 --loss =

@@ -145,6 +145,13 @@ do
   t.eq(#list, 10)
   for i = 2, 10 do t.eq(list[i].lr, 0.5 ^ (11 - i)) end
   t.eq(list[10].names[1], "net.layer4.1.*")
+  local function blocks_up_to(name)
+    return table.concat(groups.of(g, g.sgd { groups = { { up_to = name, frozen = true } } }).groups[1].names, " ")
+  end
+  t.eq(blocks_up_to "layer1", "net.conv1.* net.bn1.* net.relu.* net.maxpool.* net.layer1.0.* net.layer1.1.*")
+  t.eq(blocks_up_to "layer1.0", "net.conv1.* net.bn1.* net.relu.* net.maxpool.* net.layer1.0.*")
+  local ok, err = pcall(blocks_up_to, "layer5")
+  t.ok(not ok and tostring(err):find('no block has this name; there are conv1, bn1', 1, true), err)
 end
 
 -- ---- what fits is said ----
@@ -193,6 +200,8 @@ for _ in g:steps(2) do end
     ['{ p = { no_decay = {} } }'] = "got an empty list",
     ['{ p = { no_decay = { "decoder.nothing" } } }'] = "no weight's name fits 'decoder.nothing'",
     ['{ p = { layer_decay = 0 } }'] = "layer_decay is above 0 and at most 1, got 0",
+    ['{ p = { groups = { { up_to = "levels.0", frozen = true } } } }'] = "no stage that is trained has a network whose blocks are known",
+    ['{ p = { groups = { { "encoder.*", up_to = "levels.0", lr = 2 } } } }'] = "up_to is the name of a block",
     ['{ p = { layer_decay = 0.5 } }'] = "no stage that is trained has a network whose blocks are known",
     ['{ name = "toy_sgd", p = { groups = { { "*", lr = 0.5 } } } }'] = "optimizer 'toy_sgd' has one learning rate and one decay for all weights",
     ['{ name = "argmax", p = { no_decay = "norm_bias" } }'] = "stage 'argmax' is no optimizer",
