@@ -108,18 +108,19 @@ static double free_at(const sp_gate *g, uint64_t step, unsigned k, double now) {
   return end;
 }
 
-double sp_gate_opens(const sp_gate *g, uint64_t step, double now) {
+double sp_gate_opens(const sp_gate *g, uint64_t step, bool full, double now) {
   unsigned k = ahead_of(g, step);
   if (k < g->lanes) return 0;
   for (size_t i = 0; i < g->n; i++)
     if (isnan(g->flight[i].prepared)) return INFINITY;
+  if (full && k == g->lanes) return 0;
   if (!g->busy.n) return INFINITY;
   double in = free_at(g, step, k, now) - now - (1 + MARGIN) * g->lead.mean - g->away.mean - g->grain;
   return fmax(in, 0);
 }
 
-bool sp_gate_skips(const sp_gate *g, uint64_t step, double now) {
-  if (sp_gate_opens(g, step, now) <= 0) return false;
+bool sp_gate_skips(const sp_gate *g, uint64_t step) {
+  if (ahead_of(g, step) < g->lanes) return false;
   for (unsigned i = 1; i < g->turns; i++)
     if (ahead_of(g, step + i) < g->lanes) return true;
   return false;

@@ -2,8 +2,9 @@
  * gate.h - when a step of requests may begin: not when it can be queued, but when lanes are about to be free for it.
  *
  * What a step has taken grows no more, so a step that is queued behind others is a small batch that takes the time of a
- * full one. The gate lets as many steps begin as lanes can work at, and one more just in time: when what those steps
- * still need is no longer than what a step needs before its lanes can begin with it.
+ * full one. The gate lets as many steps begin as lanes can work at, and one more: where its batch is full, as it gains
+ * nothing by waiting, or just in time, when what those steps still need is no longer than what a step needs before its
+ * lanes can begin with it.
  *
  * Both times are learnt. A step is taken, then it is prepared (its source is done and its lanes can begin), then its
  * lanes work at it, then it is over. `lead` is the first part, `busy` the last: from when it was prepared and lanes
@@ -43,10 +44,11 @@ typedef struct sp_gate {
 void sp_gate_init(sp_gate *g, unsigned turns, unsigned lanes, sp_gate_step *room, size_t cap);
 void sp_gate_clear(sp_gate *g, double now); /* nothing is in flight; what was learnt stays */
 
-/* Seconds until `step` may begin: 0: it may; INFINITY: when another one is over, or prepared. */
-double sp_gate_opens(const sp_gate *g, uint64_t step, double now);
+/* Seconds until `step`, whose batch is full or not, may begin: 0: it may; INFINITY: when another one is over, or
+ * prepared. */
+double sp_gate_opens(const sp_gate *g, uint64_t step, bool full, double now);
 /* Another turn's lanes are free, of a step within one round from `step` on. */
-bool sp_gate_skips(const sp_gate *g, uint64_t step, double now);
+bool sp_gate_skips(const sp_gate *g, uint64_t step);
 /* After which time a look is worth while. */
 double sp_gate_look(const sp_gate *g, double now);
 

@@ -115,10 +115,13 @@ static bool may_tick(const sp_loop *l) {
   return true;
 }
 
-/* Lanes behind still lack something of a step in flight; or the lanes whose turn it is have work, and others none. */
+/* Lanes behind still lack something of a step in flight; or the lanes whose turn it is have work, and others none. But
+ * empty steps take places of steps in flight, too: without room for a whole round the others' turn would come no
+ * sooner. */
 static bool wants_tick(const sp_loop *l, uint64_t step) {
   if (l->open && !submitted(l, l->last_real)) return true;
-  return sp_gate_skips(&l->m->gate, step, sp_now()) && sp_queue_due(l->m->queue);
+  if (l->tick + l->m->gate.turns - l->delivered > (uint64_t)l->m->p->collect_delay) return false;
+  return sp_gate_skips(&l->m->gate, step) && sp_queue_due(l->m->queue);
 }
 
 static sp_requests_next begin(sp_loop *l, uint64_t step, uint32_t n) {
@@ -150,7 +153,7 @@ sp_requests_next sp_requests_begin(sp_loop *l, uint64_t step) {
     expire(l);
     if (l->told) return tell(l);
     bool free = may_tick(l);
-    double opens = free ? sp_gate_opens(&m->gate, step, sp_now()) : INFINITY;
+    double opens = free ? sp_gate_opens(&m->gate, step, sp_queue_full(m->queue), sp_now()) : INFINITY;
     uint32_t told = 0, n = opens <= 0 ? sp_queue_take(m->queue, ids, &told) : 0;
     l->told = l->told || told;
     if (n) return begin(l, step, n);

@@ -266,9 +266,9 @@ static void wake(sp_queue *q) {
   if (q->sleeping) pthread_cond_signal(&q->wake);
 }
 
-/* While no step may begin, a request that comes only wakes it for an earlier deadline. */
+/* While no step may begin, a request that comes only wakes it for an earlier deadline, or as it fills a batch. */
 static void wake_for(sp_queue *q, const slot *s) {
-  if (q->begins || s->deadline < q->until) wake(q);
+  if (q->begins || s->deadline < q->until || q->n_waiting == q->o.batch) wake(q);
 }
 
 int sp_queue_submit(sp_queue *q, const sp_request *r, uint64_t *ticket, char *why, size_t n) {
@@ -540,6 +540,13 @@ bool sp_queue_has_room(sp_queue *q) {
   bool room = q->n_idle > 0 && !q->closed;
   pthread_mutex_unlock(&q->lock);
   return room;
+}
+
+bool sp_queue_full(sp_queue *q) {
+  pthread_mutex_lock(&q->lock);
+  bool full = q->n_waiting >= q->o.batch;
+  pthread_mutex_unlock(&q->lock);
+  return full;
 }
 
 bool sp_queue_due(sp_queue *q) {

@@ -46,12 +46,13 @@ uint32_t sp_queue_expire(sp_queue *q);
 /* Does that, *told (may be NULL) times, and takes what makes a step now: ids[0..batch-1], those behind the n that it
  * returns are SP_NO_REQUEST. 0: nothing is due. */
 uint32_t sp_queue_take(sp_queue *q, uint64_t *ids, uint32_t *told);
-bool sp_queue_due(sp_queue *q); /* sp_queue_take would take some */
+bool sp_queue_due(sp_queue *q);  /* sp_queue_take would take some */
+bool sp_queue_full(sp_queue *q); /* a whole batch */
 /* Nothing waits, nobody is attached: until somebody submits on this thread there is no further step. */
 bool sp_queue_over(sp_queue *q);
 bool sp_queue_has_room(sp_queue *q);
-/* Sleeps until something is to be expired, it is closed, or `seconds` have passed; where a step may begin (`begins`)
- * also until one is due, or all is over. */
+/* Sleeps until something is to be expired, it is closed, or `seconds` have passed; also
+ * until a batch is full, and where a step may begin (`begins`) until one is due, or all is over. */
 void sp_queue_wait(sp_queue *q, double seconds, bool begins);
 /* A step is over: its requests are done, but for those that are late. results: of the whole batch, with its dimension
  * first. */

@@ -58,7 +58,7 @@ static void take(machine *m) {
   int n = m->waiting < m->batch ? m->waiting : m->batch;
   double *lanes = &m->free[m->step % m->gate.turns], prepared = m->now + m->lead;
   bool first = *lanes == 0;
-  if (*lanes > prepared + 0.5 * m->lead + 2 * m->look + 0.03 * m->takes) m->early++;
+  if (n<m->batch && * lanes> prepared + 0.5 * m->lead + 2 * m->look + 0.03 * m->takes) m->early++;
   if (!first && prepared > *lanes) m->idle += prepared - *lanes;
   double begins = fmax(prepared, *lanes);
   *lanes = begins + m->pace;
@@ -78,8 +78,8 @@ static void play(machine *m, double seconds) {
     m->came -= (int)m->came;
     look(m);
     while (m->waiting && m->n < ROOM) {
-      if (sp_gate_skips(&m->gate, m->step, m->now)) m->step++;
-      else if (sp_gate_opens(&m->gate, m->step, m->now) <= 0) take(m);
+      if (sp_gate_skips(&m->gate, m->step)) m->step++;
+      else if (sp_gate_opens(&m->gate, m->step, m->waiting >= m->batch, m->now) <= 0) take(m);
       else break;
     }
   }
@@ -125,10 +125,10 @@ END_TEST
 /* Nothing is known before the first step is over: the second one begins then. */
 START_TEST(first_steps) {
   machine m;
-  set_up(&m, 1, 1, 10, 1, 0.1);
-  play(&m, 10.9);
+  set_up(&m, 1, 1, 10, 1, 2);
+  play(&m, 12.9);
   ck_assert_int_eq(m.steps, 1);
-  ck_assert(isinf(sp_gate_opens(&m.gate, m.step, m.now)));
+  ck_assert(isinf(sp_gate_opens(&m.gate, m.step, false, m.now)));
   play(&m, 0.3);
   ck_assert_int_eq(m.steps, 2);
   play(&m, 8);
@@ -136,6 +136,26 @@ START_TEST(first_steps) {
   play(&m, 3);
   ck_assert_int_eq(m.steps, 3);
   WITHIN(m.idle, 0, 1.1); /* behind the first one alone */
+}
+END_TEST
+
+/* A full batch gains nothing by waiting: one is prepared, whatever is known, and no more. So where more comes than
+ * lanes can do they never have a gap. */
+START_TEST(a_full_batch) {
+  machine m;
+  set_up(&m, 1, 1, 10, 1, 0.1);
+  sp_gate_taken(&m.gate, 0, 0);
+  ck_assert(isinf(sp_gate_opens(&m.gate, 1, true, 0))); /* the one before is not prepared yet */
+  sp_gate_prepared(&m.gate, 0, 1);
+  ck_assert(isinf(sp_gate_opens(&m.gate, 1, false, 1)) && sp_gate_opens(&m.gate, 1, true, 1) <= 0);
+  sp_gate_taken(&m.gate, 1, 1);
+  sp_gate_prepared(&m.gate, 1, 2);
+  ck_assert(isinf(sp_gate_opens(&m.gate, 2, true, 2)));
+  set_up(&m, 1, 1, 10, 1, 0.1);
+  play(&m, 500);
+  WITHIN(m.idle, 0, 0);
+  ck_assert_int_eq(m.most, 2);
+  WITHIN(fill(&m), 0.95, 1);
 }
 END_TEST
 
@@ -156,6 +176,7 @@ END_TEST
 START_TEST(sudden_changes) {
   machine m;
   set_up(&m, 1, 1, 10, 1, 1);
+  m.batch = 64;
   play(&m, 200);
   count_anew(&m);
   m.takes = m.pace = 40;
@@ -187,10 +208,10 @@ START_TEST(replicas) {
   WITHIN(m.idle / 900, 0, 0.1);
   WITHIN(m.most, 3, 6);
   set_up(&m, 3, 1, 9, 1, 0.4);
-  for (uint64_t s = 0; s < 3; s++) ck_assert(sp_gate_opens(&m.gate, s, 0) <= 0), sp_gate_taken(&m.gate, s, 0);
-  ck_assert(isinf(sp_gate_opens(&m.gate, 3, 0)) && !sp_gate_skips(&m.gate, 3, 0));
+  for (uint64_t s = 0; s < 3; s++) ck_assert(sp_gate_opens(&m.gate, s, false, 0) <= 0), sp_gate_taken(&m.gate, s, 0);
+  ck_assert(isinf(sp_gate_opens(&m.gate, 3, false, 0)) && !sp_gate_skips(&m.gate, 3));
   sp_gate_over(&m.gate, 1, 5); /* lanes of turn 1 are free before those of turn 0 */
-  ck_assert(sp_gate_skips(&m.gate, 3, 5) && sp_gate_opens(&m.gate, 4, 5) <= 0);
+  ck_assert(sp_gate_skips(&m.gate, 3) && sp_gate_opens(&m.gate, 4, false, 5) <= 0);
 }
 END_TEST
 
@@ -210,12 +231,14 @@ END_TEST
 /* What a script does in between is time in which nothing can begin: a step begins so much earlier. */
 START_TEST(a_script_that_takes_long) {
   machine m;
-  set_up(&m, 1, 1, 10, 1, 0.1);
-  play(&m, 200);
-  double before = sp_gate_opens(&m.gate, m.step, m.now);
-  if (m.n > 1) play(&m, 2), before = sp_gate_opens(&m.gate, m.step, m.now);
-  for (int i = 0; i < 4; i++) sp_gate_leave(&m.gate, 1000 + i), sp_gate_back(&m.gate, 1000.25 + i);
-  ck_assert_double_eq_tol(before - sp_gate_opens(&m.gate, m.step, m.now), 0.25, 1e-9);
+  set_up(&m, 1, 1, 10, 1, 1);
+  m.gate.busy = (sp_gate_mean){10, 4};
+  m.gate.lead = (sp_gate_mean){1, 4};
+  sp_gate_taken(&m.gate, 0, 100);
+  sp_gate_prepared(&m.gate, 0, 101);
+  ck_assert_double_eq_tol(sp_gate_opens(&m.gate, 1, false, 102), 111 - 102 - 1.5 - m.look, 1e-9);
+  for (int i = 0; i < 4; i++) sp_gate_leave(&m.gate, 90 + i), sp_gate_back(&m.gate, 90.25 + i);
+  ck_assert_double_eq_tol(sp_gate_opens(&m.gate, 1, false, 102), 111 - 102 - 1.5 - m.look - 0.25, 1e-9);
 }
 END_TEST
 
@@ -258,6 +281,7 @@ int main(void) {
   tcase_add_loop_test(c, batches_fill, 0, 4);
   tcase_add_test(c, one_alone_is_taken_at_once);
   tcase_add_test(c, first_steps);
+  tcase_add_test(c, a_full_batch);
   tcase_add_test(c, short_steps);
   tcase_add_test(c, sudden_changes);
   tcase_add_test(c, replicas);
