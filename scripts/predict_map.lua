@@ -39,8 +39,10 @@ local g <close> = sp.graph(opt)
 local data = g.image_requests(predict.reading(model, { batch = images.batch, decode = opt.decode }))
 local values = predict.segment(g, twos.images(data, model), model, weights)
 local ending = ({ npy = "npy", png16 = "png", tiff = "tif" })[opt.format]
+local read = model.read or {}
 local written = g.image_writer {
   logits = values, dir = dir.path, images = "", masks = "", values = "maps/*." .. ending, restore = opt.size == "image",
+  resize = read.resize, shorter = read.shorter,
   values_std = model.numbers.std[1], values_mean = model.numbers.mean[1], values_scale = scale,
 }
 g:results { written.size, written.found }

@@ -53,7 +53,8 @@ local read = model.read or {}
 local files = g.image_writer {
   image = data.image, logits = logits, dir = dir.path, images = "", masks = "masks/*.png", overlays = "overlays/*.png",
   probabilities = opt.probabilities ~= "none" and "probabilities/*." .. opt.probabilities or "",
-  legend = table.concat(names, "\n"), background = background, threshold = threshold, restore = true, dtype = read.dtype,
+  legend = table.concat(names, "\n"), background = background, threshold = threshold, restore = true, resize = read.resize,
+  shorter = read.shorter, dtype = read.dtype,
   channels = read.channels, range = read.range, nodata = read.nodata, nodata_fill = read.nodata_fill,
 }
 g:results { files.size, files.pixels }

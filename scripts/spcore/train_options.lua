@@ -42,6 +42,10 @@ local shared = {
   levels = { 3, "times that the encoder halves the image", min = 1, max = 8 },
   fusion = twos.option,
   separate_colours = twos.separate,
+  resize = {
+    "auto", "how images of another shape than --size are fitted: squash changes their shape, crop takes the middle, pad adds a border",
+    choices = { "auto", "squash", "crop", "pad" }, default = "squash; of a classifier behind a backbone crop",
+  },
   grey = { false, "images have one channel, their brightness" },
   mean = numbers.options.mean,
   std = numbers.options.std,

@@ -40,6 +40,15 @@ local function chain_of(self, image)
   return (steps.file or steps.steps[1]) and steps or nil
 end
 
+-- How images get the size of the network, as --resize says. crops: that is the middle unless it says otherwise
+local function fit(model, resize, crops)
+  if resize == "auto" or resize == "crop" and crops then return end
+  local read = model.read or {}
+  if read.shorter then read.size, read.shorter = nil, nil end
+  read.resize = resize ~= "squash" and resize or nil
+  model.read = next(read) and read or nil
+end
+
 -- new(opt, t): t as of train_options.check, and target = of the reader; encoder = the file of its weights where the command line has
 -- none; sees_one = an encoder that reads one image, in words; siamese = how it gets frozen, in words, where leaving --train-encoder out
 -- does not do it
@@ -52,6 +61,7 @@ function trainer.new(opt, t)
   self.chain = steps
   self.model = { target = t.target == "map" and "map" or nil, size = opt.size, crop = cropped }
   if known then self.model.read = t.masks and backbone.reading_all(known) or backbone.reading(known, opt.size, cropped) end
+  fit(self.model, opt.resize, known and not t.masks)
   self.target, self.built_in = t.target, opt.data == "shapes" or opt.data == "random"
   local usual = self.built_in and data_defaults.samples[t.target] or 0
   self.samples = rawget(opt, "samples") and (opt.samples == 0 and usual or opt.samples) or nil

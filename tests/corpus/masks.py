@@ -288,5 +288,76 @@ def one_output_behind_bce(c):
     c.cures("run predict_seg.lua --weights s --out o d/images/3.png --threshold 0.4", "goes with a run whose masks are one output", ("--threshold", None), status=2)
 
 
+RESTORE = """
+local sp = require "spcore"
+local opt = sp.args({ how = { "", "" }, shorter = { 0, "" }, values = { false, "" } }, {})
+local g <close> = sp.graph(opt)
+local how = opt.how ~= "" and opt.how or nil
+local ask = g.image_requests { size = { 16, 12 }, batch = 1, resize = how, shorter = opt.shorter }
+local logits = g.to_float { ask.image, scale = true }
+local channel = opt.values and g.layers { logits, layers = { { "conv", 1, kernel = 1, bias = false } } }
+g.image_writer { logits = channel and channel.features or logits, dir = "out", images = "", restore = true, resize = how, shorter = opt.shorter,
+  masks = channel and "" or "*.png", overlays = "", values = channel and "*.npy" or "" }
+local done
+for _ in g:answers(function()
+  if done then return end
+  done = true
+  return { path = "a.png", name = (how or "squash") .. opt.shorter }
+end) do end
+"""
+
+
+@case
+def fitted_back(c):
+    "what a network says of an image that was cut or got a border goes back to its place; what it has not seen has no label"
+    size = 60, 40  # width, height
+    px = np.zeros((40, 60, 3), np.uint8)
+    px[:20, :, 0] = px[20:, :, 1] = 255  # class 0 above, 1 below, 2 in a column and at the left edge
+    px[:, 24:36] = px[:, :6] = 0, 0, 255
+    c.image("a.png", px)
+    c.write("s.lua", RESTORE)
+    wanted = px.argmax(2)
+    for how, shorter, seen in (("", 0, (0, 60, 0, 40)), ("pad", 0, (0, 60, 0, 40)), ("crop", 0, (15, 45, 0, 40)), ("", 20, (18, 42, 4, 36))):
+        c.run(f"run s.lua --device cpu --quiet --how '{how}' --shorter {shorter}")
+        with Image.open(c.path(f"out/{how or 'squash'}{shorter}.png")) as im:
+            assert im.size == size, im.size
+            got = np.asarray(im)
+        x0, x1, y0, y1 = seen
+        there = np.zeros((40, 60), bool)
+        there[y0:y1, x0:x1] = True
+        assert (got[~there] == 255).all() and (got[there] != 255).all(), (how, shorter, np.unique(got[~there]), (got[there] == 255).sum())
+        off = (got != wanted) & there
+        assert off.sum() < 0.15 * there.sum(), (how, shorter, int(off.sum()))  # along borders of classes
+        for y, x in ((8, 21), (32, 39), (8, 39), (32, 21), (8, 30), (32, 29)):
+            assert got[y, x] == wanted[y, x], (how, shorter, y, x)
+
+
+@case
+def trained_fitted(c):
+    "--resize crop and pad of trainings: images, masks, predictions of the whole image, pictures of validations"
+    for k in range(16):
+        c.image(f"d/images/{k}.png", 20, 40)
+        c.image(f"d/masks/{k}.png", c.labels(20, 40, 2))
+        c.image(f"e/{'ab'[k % 2]}/{k}.png", 20, 40)
+    c.write("d/classes.txt", "a\nb\n")
+    few = "--batch 4 --steps 1 --size 16 --width 2 --levels 1 --device cpu --quiet"
+    bits = {}
+    for how in ("auto", "squash", "crop", "pad"):
+        for kind, data in (("seg", "d"), ("cls", "e")):
+            name = kind + how
+            c.run(f"run train_{kind}.lua --data {data} {few} --resize {how} --out {name}")
+            read = json.load(open(c.path(name + "/settings.json")))["model"].get("read") or {}
+            assert read.get("resize") == (how if how in ("crop", "pad") else None), read
+            bits[name] = open(c.path(name + "/weights.safetensors"), "rb").read()
+            c.run(f"run predict_{kind}.lua --weights {name} --out {name}p{'' if kind == 'seg' else '.csv'} d/images/0.png --device cpu")
+        with Image.open(c.path(f"seg{how}p/masks/0.png")) as im:
+            got = np.asarray(im)
+        assert got.shape == (20, 40), got.shape
+        assert ((got == 255).all(0) == ([x < 10 or x >= 30 for x in range(40)] if how == "crop" else [False] * 40)).all(), how
+    for kind in ("seg", "cls"):
+        assert bits[kind + "auto"] == bits[kind + "squash"], kind
+        assert len({bits[kind + how] for how in ("squash", "crop", "pad")}) == 3, kind
+
+
 if __name__ == "__main__":
     main()

@@ -163,16 +163,25 @@ typedef struct im_scores {
   int classes, w, h, channels_last;
 } im_scores;
 
+/* Along one side: pixel i of the picture lies at scale * (i + 1/2) + shift - 1/2 of the scores, of which those from
+ * `from` to before `to` are of the picture. Pixels from `first` to before `last` are in the scores. */
+typedef struct im_axis {
+  float scale, shift;
+  int from, to, first, last;
+} im_axis;
+
 /* Scores at another size, bilinearly, a row at a time. Zero-initialised is ready. */
 typedef struct im_enlarger {
   im_scores s;
   int dw, dh;
+  im_axis across, down;
   im_buf places, shares, blend, row;
 } im_enlarger;
 void im_enlarger_free(im_enlarger *e);
 /* From now on rows of s at dw x dh, as PyTorch's interpolate has them with mode bilinear and align_corners false, but
- * for rounding. SP_E_NOMEM or SP_OK. */
-int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh);
+ * for rounding. g: how a picture of dw x dh was fitted into the scores' size, NULL: squashed; what was cut away has the
+ * scores of the edge. SP_E_NOMEM or SP_OK. */
+int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh, const im_geometry *g);
 /* Row y, [classes][dw], until the next one. This function can't fail. */
 float *im_enlarge_row(im_enlarger *e, int y);
 /* Each column of [classes][w] becomes probabilities, which add up to 1. This function can't fail. */

@@ -9,28 +9,42 @@
 
 #include "image.h"
 
-/* Where pixel i of `out` lies among `in`, as PyTorch's align_corners = False has it: *at,
- * or *u of the way to the next. */
-static void find_place(int in, int out, int i, int *at, int *next, float *u) {
-  float x = (float)in / (float)out * ((float)i + 0.5f) - 0.5f;
-  if (x < 0) x = 0;
-  *at = (int)x < in - 1 ? (int)x : in - 1;
-  *next = *at < in - 1 ? *at + 1 : *at;
+/* Where pixel i lies among the scores, as PyTorch's align_corners = False has it: *at, or *u of the way to the next. */
+static void find_place(const im_axis *a, int i, int *at, int *next, float *u) {
+  float x = a->scale * ((float)i + 0.5f) + a->shift - 0.5f;
+  if (x < (float)a->from) x = (float)a->from;
+  *at = (int)x < a->to - 1 ? (int)x : a->to - 1;
+  *next = *at < a->to - 1 ? *at + 1 : *at;
   *u = x - (float)*at;
   if (*u > 1) *u = 1;
 }
 
-int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh) {
+/* Of `side` pixels `taken`, from `at` on, were made `scaled`, and of these `made`, from `origin` on, lie at `to`. */
+static im_axis fitted(int side, int at, int taken, int64_t scaled, int64_t origin, int to, int made) {
+  im_axis a = {(float)scaled / (float)taken, 0, to, to + made, 0, side};
+  a.shift = (float)to - (float)origin - (float)at * a.scale;
+  while (a.first < side && a.scale * ((float)a.first + 0.5f) + a.shift < (float)a.from) a.first++;
+  while (a.last > a.first && a.scale * ((float)a.last - 0.5f) + a.shift > (float)a.to) a.last--;
+  return a;
+}
+
+int im_enlarge_begin(im_enlarger *e, const im_scores *s, int dw, int dh, const im_geometry *g) {
   size_t columns = (size_t)dw, classes = (size_t)s->classes;
   e->s = *s;
   e->dw = dw;
   e->dh = dh;
+  e->across = (im_axis){(float)s->w / (float)dw, 0, 0, s->w, 0, dw};
+  e->down = (im_axis){(float)s->h / (float)dh, 0, 0, s->h, 0, dh};
+  if (g) {
+    e->across = fitted(dw, g->sx, g->sw, g->rw, g->ox, g->dx, g->dw);
+    e->down = fitted(dh, g->sy, g->sh, g->rh, g->oy, g->dy, g->dh);
+  }
   int *at = im_reserve(&e->places, columns * 2 * sizeof *at);
   float *u = im_reserve(&e->shares, columns * sizeof *u);
   if (!at || !u || !im_reserve(&e->blend, classes * (size_t)s->w * sizeof(float)) ||
       !im_reserve(&e->row, classes * columns * sizeof(float)))
     return SP_E_NOMEM;
-  for (int i = 0; i < dw; i++) find_place(s->w, dw, i, &at[2 * i], &at[2 * i + 1], &u[i]);
+  for (int i = 0; i < dw; i++) find_place(&e->across, i, &at[2 * i], &at[2 * i + 1], &u[i]);
   return SP_OK;
 }
 
@@ -47,7 +61,7 @@ static void blend_rows(im_enlarger *e, int y) {
   size_t w = (size_t)s->w, classes = (size_t)s->classes, column = s->channels_last ? classes : 1;
   int above, below;
   float t, *out = e->blend.p;
-  find_place(s->h, e->dh, y, &above, &below, &t);
+  find_place(&e->down, y, &above, &below, &t);
   for (size_t c = 0; c < classes; c++) {
     const float *plane = s->channels_last ? s->v + c : s->v + c * w * (size_t)s->h;
     const float *a = plane + (size_t)above * w * column, *b = plane + (size_t)below * w * column;

@@ -414,6 +414,9 @@ static const sp_param image_writer_params[] = {
      .type = SP_PARAM_BOOL,
      AT(restore),
      .doc = "requests of image files: mask and overlay get the size of the file's image"},
+    IM_RESIZE_ROW(offsetof(iw_params, fit.how), "with restore, and logits of whole images: how image_requests fitted "
+                                                "the file's image; what was cut away gets the label 255, or NaN"),
+    IM_SHORTER_ROW(offsetof(iw_params, fit.shorter), "with restore: as image_requests has it"),
     {.name = "class_names",
      .type = SP_PARAM_STRING,
      AT(class_names),

@@ -27,6 +27,7 @@ typedef struct iw_params {
   int64_t quality, max_pixels, max_scores, background;
   double opacity, values_scale, values_std, values_mean, threshold;
   int32_t restore, orient;
+  im_fitting fit;
   im_keep_params keep;
 } iw_params;
 

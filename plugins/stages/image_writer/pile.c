@@ -36,7 +36,7 @@ static int add_rows(void *arg, int64_t item, int worker) {
   iw_pile *p = &j->self->pile;
   const im_window *at = j->at;
   im_enlarger *e = &j->self->workers[worker].enlarger;
-  if (im_enlarge_begin(e, &j->scores, j->w, j->h)) return no_memory(j, item, worker);
+  if (im_enlarge_begin(e, &j->scores, j->w, j->h, NULL)) return no_memory(j, item, worker);
   size_t line = (size_t)at->w, plane = line * (size_t)at->h;
   int end = (int)(item + 1) * ROWS < j->h ? (int)(item + 1) * ROWS : j->h;
   for (int y = (int)item * ROWS; y < end; y++) {
@@ -76,7 +76,7 @@ static int join_rows(void *arg, int64_t item, int worker) {
   const job *j = arg;
   iw_pile *p = &j->self->pile;
   im_enlarger *e = &j->self->workers[worker].enlarger;
-  if (im_enlarge_begin(e, &j->scores, j->w, j->h)) return no_memory(j, item, worker);
+  if (im_enlarge_begin(e, &j->scores, j->w, j->h, NULL)) return no_memory(j, item, worker);
   size_t plane = (size_t)j->w * (size_t)j->h;
   int end = (int)(item + 1) * ROWS < j->h ? (int)(item + 1) * ROWS : j->h;
   for (int y = (int)item * ROWS; y < end; y++) {

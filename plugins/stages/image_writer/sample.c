@@ -22,6 +22,8 @@ typedef struct iw_place {
 typedef struct iw_view {
   const uint8_t *rgb, *labels; /* NULL: none */
   int w, h;
+  int is_fitted; /* by fit into the size of the logits */
+  im_geometry fit;
 } iw_view;
 
 static int SP_PRINTF(3, 4) say(iw_worker *w, int status, const char *fmt, ...) {
@@ -187,6 +189,11 @@ static int take_labels(const iw_batch *b, iw_worker *w, int64_t i, iw_view *v) {
   return SP_OK;
 }
 
+/* Whether the network has not seen this pixel of the picture. */
+static int is_cut(const im_enlarger *e, int x, int y) {
+  return x < e->across.first || x >= e->across.last || y < e->down.first || y >= e->down.last;
+}
+
 /* The classes of the largest scores, which are enlarged first: a row at a time, whatever the size of the picture. */
 static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *probabilities, iw_view *v) {
   const sp_spec *s = &b->logits->spec;
@@ -198,7 +205,7 @@ static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *pro
   uint8_t *labels = label_memory(w, v);
   int rc = SP_OK;
   if (!labels) return SP_E_NOMEM;
-  if (im_enlarge_begin(&w->enlarger, &scores, v->w, v->h))
+  if (im_enlarge_begin(&w->enlarger, &scores, v->w, v->h, v->is_fitted ? &v->fit : NULL))
     return say(w, SP_E_NOMEM, "no memory for %d rows of %d scores", scores.classes, v->w);
   v->labels = labels;
   for (int y = 0; y < v->h && !rc; y++, labels += v->w) {
@@ -206,6 +213,8 @@ static int take_best(const iw_batch *b, iw_worker *w, int64_t i, const char *pro
     if (p->threshold > 0)
       for (int x = 0; x < v->w; x++) labels[x] = row[x] >= cut;
     else best_of_planes(row, scores.classes, v->w, v->w, labels);
+    for (int x = 0; x < v->w && v->is_fitted; x++)
+      if (is_cut(&w->enlarger, x, y)) labels[x] = 255;
     if (*probabilities) rc = iw_probabilities_row(w, row, y);
   }
   return rc;
@@ -233,10 +242,15 @@ static int write_values(const iw_batch *b, iw_worker *w, int64_t i, const iw_pla
   if (b->scores) scores = *b->scores;
   int rc = file_name(w, b->self->p, b->self->p->values, at, path);
   if (rc) return rc;
-  if (im_enlarge_begin(&w->enlarger, &scores, v->w, v->h))
+  if (im_enlarge_begin(&w->enlarger, &scores, v->w, v->h, v->is_fitted ? &v->fit : NULL))
     return say(w, SP_E_NOMEM, "no memory for rows of %d numbers", v->w);
   rc = iw_values_begin(w, b->self->p, path, v->w, v->h);
-  for (int y = 0; y < v->h && !rc; y++) rc = iw_values_row(w, im_enlarge_row(&w->enlarger, y), y);
+  for (int y = 0; y < v->h && !rc; y++) {
+    float *row = im_enlarge_row(&w->enlarger, y);
+    for (int x = 0; x < v->w && v->is_fitted; x++)
+      if (is_cut(&w->enlarger, x, y)) row[x] = NAN;
+    rc = iw_values_row(w, row, y);
+  }
   rc = iw_values_end(w, path, rc);
   return rc ? say(w, rc, "%.700s: %s", path, w->values.file.why) : SP_OK;
 }
@@ -306,7 +320,7 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   const sp_part *part;
   char path[IW_PATH_BYTES];
   iw_place at;
-  iw_view v = {NULL, NULL, 0, 0}, both;
+  iw_view v = {NULL, NULL, 0, 0, 0, {0}}, both;
   const iw_name *entry;
   int rc = place(b, w, i, &at, &entry);
   if (rc) return rc;
@@ -316,6 +330,8 @@ int iw_write_sample(const iw_batch *b, iw_worker *w, int64_t i) {
   if (b->mask || !b->image) size_of(b->mask ? b->mask : b->logits, b->mask ? 1 : 2, &v);
   find_original(b, i, entry, &part, path);
   if ((part || *path) && (rc = open_original(b->self, w, path, part, &v))) return rc;
+  v.is_fitted = (part || *path) && b->logits && !b->scores && (p->fit.how != IM_SQUASH || p->fit.shorter);
+  if (v.is_fitted) v.fit = im_fit(&p->fit, v.w, v.h, (int)b->logits->spec.shape[3], (int)b->logits->spec.shape[2]);
   if (*p->values) {
     if (!(rc = write_values(b, w, i, &at, &v))) tell(b, w, i, &v);
     return rc;
