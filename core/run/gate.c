@@ -62,6 +62,12 @@ static sp_gate_step *find(sp_gate *g, uint64_t step) {
   return NULL;
 }
 
+bool sp_gate_prepares(const sp_gate *g, uint64_t step) {
+  for (size_t i = 0; i < g->n; i++)
+    if (g->flight[i].step == step) return isnan(g->flight[i].prepared);
+  return false;
+}
+
 void sp_gate_prepared(sp_gate *g, uint64_t step, double now) {
   sp_gate_step *s = find(g, step);
   if (!s || !isnan(s->prepared)) return;

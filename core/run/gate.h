@@ -53,6 +53,7 @@ bool sp_gate_skips(const sp_gate *g, uint64_t step);
 double sp_gate_look(const sp_gate *g, double now);
 
 void sp_gate_taken(sp_gate *g, uint64_t step, double now);
+bool sp_gate_prepares(const sp_gate *g, uint64_t step); /* it is in flight, and nobody has seen that it is prepared */
 /* At a look it was seen that it is prepared; that it is over. What is so already, or is not in flight, is let be. */
 void sp_gate_prepared(sp_gate *g, uint64_t step, double now);
 void sp_gate_over(sp_gate *g, uint64_t step, double now);

@@ -67,7 +67,7 @@ static void look(const sp_loop *l) {
   double now = sp_now();
   for (uint64_t s = l->delivered; s < l->tick; s++) {
     if (!known(l, s)->real) continue;
-    if (sp_submit_prepared(l, s)) sp_gate_prepared(g, s, now);
+    if (sp_gate_prepares(g, s) && sp_submit_prepared(l, s)) sp_gate_prepared(g, s, now);
     if (over(l, s)) sp_gate_over(g, s, now);
   }
   sp_gate_looked(g, now);
@@ -95,8 +95,10 @@ static bool expire(sp_loop *l) {
 void sp_requests_await(sp_loop *l, const sp_place *place, void *event) {
   sp_ctx_holder h;
   sp_err ignored;
+  sp_spin_state spin = {0}; /* a source that only copies is over before all steps were looked at */
   int complete = 0;
   while (!place->type->event_query(sp_ctx_for(&h, "requests", &ignored), event, &complete) && !complete) {
+    if (spins() && sp_spin(&spin, SPIN)) continue;
     look(l);
     if (!expire(l)) rest(l, false, INFINITY);
   }

@@ -146,7 +146,9 @@ START_TEST(a_full_batch) {
   set_up(&m, 1, 1, 10, 1, 0.1);
   sp_gate_taken(&m.gate, 0, 0);
   ck_assert(isinf(sp_gate_opens(&m.gate, 1, true, 0))); /* the one before is not prepared yet */
+  ck_assert(sp_gate_prepares(&m.gate, 0) && !sp_gate_prepares(&m.gate, 1));
   sp_gate_prepared(&m.gate, 0, 1);
+  ck_assert(!sp_gate_prepares(&m.gate, 0));
   ck_assert(isinf(sp_gate_opens(&m.gate, 1, false, 1)) && sp_gate_opens(&m.gate, 1, true, 1) <= 0);
   sp_gate_taken(&m.gate, 1, 1);
   sp_gate_prepared(&m.gate, 1, 2);
