@@ -23,7 +23,7 @@ local opt = train_options.args({
   class_weights = class_weights.option,
   label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights; --no-train-encoder: it stays as it is",
-    default = "with data of one's own, without --backbone" },
+    default = "with data of one's own and no --backbone, from the shipped weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
   cache = backbone.options.cache,
   augment = {
@@ -41,6 +41,7 @@ if opt.cache ~= "off" and opt.train_encoder then
   sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
 
+local asked = opt.train_encoder
 opt.train_encoder = train_options.trains_encoder(opt)
 
 -- The shipped encoder reads colours, by 8 channels and 3 levels.
@@ -57,8 +58,8 @@ end
 local t <close> = trainer.new(opt, {
   target = "mask", masks = true, size = 256, steps = opt.train_encoder and 2000 or 1000, frozen = not opt.train_encoder,
   instead = "train it as well, --train-encoder", no_chain = "a segmentation has no augmentation of its own",
-  encoder = shipped and sp.shipped "shapes_encoder.safetensors" or nil,
-  kept = not other and opt.width == 8 and opt.levels == 3 and "--no-train-encoder keeps the shipped one, for drawn shapes" or nil,
+  encoder = shipped and trainer.shipped_encoder() or nil,
+  begins = opt.train_encoder and not asked and opt.encoder == "" and opt.from == "" and not other and opt.width == 8 and opt.levels == 3,
   sees_one = shipped and "the shipped encoder" or nil,
 })
 if t:shows_augmentation() then return end

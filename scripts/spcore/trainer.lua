@@ -50,8 +50,8 @@ local function fit(model, resize, crops)
 end
 
 -- new(opt, t): t as of train_options.check, and target = of the reader; encoder = the file of its weights where the command line has
--- none; sees_one = an encoder that reads one image, in words; siamese = how it gets frozen, in words, where leaving --train-encoder out
--- does not do it
+-- none; begins = a trained encoder begins with the shipped one, where images are such; sees_one = an encoder that reads one image, in
+-- words; siamese = how it gets frozen, in words, where leaving --train-encoder out does not do it
 function trainer.new(opt, t)
   local known, place, file = train_options.check(opt, t)
   local self = setmetatable({ opt = opt, t = t, known = known, place = place, file = file }, trainer)
@@ -150,14 +150,15 @@ end
 
 -- ---- the network ----
 
+function trainer.shipped_encoder() return core.env().script_dir .. "/shapes_encoder.safetensors" end
+
 -- Which weights the encoder begins with, in a line.
 local function say_weights(self, file)
   local opt, t = self.opt, self.t
   if opt.resume ~= "" or core.env().schedule then return end
   local of = opt.from ~= "" and ("all weights are those of %s"):format(opt.from) or file == "" and "random weights"
-    or file == t.encoder and "the shipped weights, made for drawn shapes" or "the weights of " .. file
-  local own = t.kept and not t.frozen and of == "random weights" and not self.built_in and not self.known
-  progress.print("encoder %s, %s%s", t.frozen and "frozen" or "trained", of, own and "; " .. t.kept or "")
+    or file == trainer.shipped_encoder() and "the shipped weights, made for drawn shapes" or "the weights of " .. file
+  progress.print("encoder %s, %s%s", t.frozen and "frozen" or "trained", of, t.begins and file ~= "" and "; --no-train-encoder freezes it" or "")
 end
 
 -- Images to scores of `classes`, by the small network or a head behind the backbone; settings.json says of the model what it is.
@@ -165,6 +166,10 @@ function trainer:network(image, classes)
   local opt, model, t, g = self.opt, self.model, self.t, self.graph
   local file = self.known and opt.weights or rawget(opt, "encoder") or ""
   if file == "" then file = t.encoder or "" end
+  if t.begins and not model.fusion and self.train_data.image.shape[2] == 3 then
+    opt.encoder = trainer.shipped_encoder() -- which settings.json tells, so that a run that goes on from its beginning has it
+    file = opt.encoder
+  end
   say_weights(self, file)
   local encoder = { frozen = t.frozen, weights = first_weights(opt, file), cache = rawget(opt, "cache") }
   if not t.masks or self.known then model.classes = classes end

@@ -48,12 +48,19 @@ do -- of data of one's own the encoder learns, too, unless it is to stay; all of
   run "run make_shapes.lua photos --samples 24 --size 24 --quiet --threads 2"
   run "run make_shapes.lua more --samples 24 --size 24 --quiet --threads 2 --data-seed 7"
   local own = "run train_seg.lua --data photos --size 16 --batch 4 --steps 4 --pictures 0 --threads 2 --device cpu --seed 5 --out "
-  t.match(run(own .. "own"), "encoder trained, random weights; %-%-no%-train%-encoder keeps the shipped one, for drawn shapes\n")
-  t.match(run(own .. "asked --train-encoder"), "encoder trained, random weights")
+  t.match(run(own .. "own --checkpoint-every 0"),
+    "encoder trained, the shipped weights, made for drawn shapes; %-%-no%-train%-encoder freezes it\n")
+  t.match(run(own .. "asked --train-encoder"), "encoder trained, random weights\n")
   t.match(run(own .. "kept --no-train-encoder"), "encoder frozen, the shipped weights, made for drawn shapes\n")
   local shipped = t.tensors(require "spcore".shipped "shapes_encoder.safetensors")
   local own_weights, kept = tensors "own", tensors "kept"
-  t.eq(same(own_weights, tensors "asked", "") - same(own_weights, own_weights, ""), 0)
+  local shipped_file = require "spcore".shipped "shapes_encoder.safetensors"
+  run(own .. "same --train-encoder --encoder '" .. shipped_file .. "'")
+  t.eq(same(own_weights, tensors "same", ""), same(own_weights, own_weights, ""))
+  t.ok(same(own_weights, tensors "asked", "") < same(own_weights, own_weights, "") // 2)
+  for _, name in ipairs { "checkpoint-4.safetensors", "weights.safetensors", "summary.json" } do os.remove(dir.path .. "/own/" .. name) end
+  run "run train_seg.lua --resume own --quiet" -- from its beginning
+  t.eq(same(own_weights, tensors "own", ""), same(own_weights, own_weights, ""))
   for name, value in pairs(shipped) do t.ok(kept["encoder." .. name:gsub("^encoder%.", "")] == value, name) end
   t.match(run "run train_seg.lua --size 16 --batch 4 --samples 64 --steps 1 --pictures 0 --threads 2", "encoder frozen, the shipped weights")
 
