@@ -24,6 +24,16 @@ static int find_source(sp_graph *g, sp_err *err) {
   return SP_OK;
 }
 
+/* What is drawn comes in no order; an evaluation draws nothing. */
+static int check_draws(const sp_graph *g, sp_err *err) {
+  const sp_node *s = g->train.source;
+  if (!g->train.on || !s || !s->draw || !s->opts.no_shuffle) return SP_OK;
+  return sp_fail(
+      err, SP_E_INVALID,
+      "stage '%s': shuffle = false, and samples that are drawn (sampling) have no order: leave one of the two out",
+      s->name);
+}
+
 /* One lane, of all stages that are there now. */
 static int default_strategy(sp_graph *g, sp_err *err) {
   sp_node **all = sp_calloc(g->n_nodes + 1, sizeof *all);
@@ -47,7 +57,7 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
   if ((st = sp_graph_sort(g, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++)
     if ((st = sp_graph_plan(g, g->topo[i], err))) return st;
-  if ((st = find_source(g, err)) || (st = sp_graph_analyse(g, err))) return st;
+  if ((st = find_source(g, err)) || (st = check_draws(g, err)) || (st = sp_graph_analyse(g, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++) {
     sp_node *n = g->topo[i];
     if (sp_node_apart(n) || !(n->flow.backward || n->flow.needs_grad)) continue;

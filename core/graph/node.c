@@ -23,6 +23,7 @@ void sp_node_free(sp_node *n) {
     free((char *)n->attrs[i].text);
   }
   free(n->attrs);
+  free(n->draw);
   sp_inst_free(n->inst);
   free(n->name);
   free(n);

@@ -93,6 +93,16 @@ int sp_node_ask_plan(sp_node *n, sp_plan *p, sp_err *err) {
   return st;
 }
 
+static int keep_draws(sp_node *n, const sp_plan *p, sp_err *err) {
+  free(n->draw);
+  n->draw = NULL;
+  if (!p->draw) return SP_OK;
+  n->draw = sp_calloc(p->length, sizeof *n->draw);
+  if (!n->draw) return sp_nomem(err, p->length * sizeof *n->draw, "how often samples are drawn");
+  memcpy(n->draw, p->draw, p->length * sizeof *n->draw);
+  return SP_OK;
+}
+
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.training = training};
   int st;
@@ -109,7 +119,8 @@ int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   n->length = p.length;
   n->stepless = p.stepless;
   if (n->inst->type->flags & SP_STAGE_REQUESTS && (st = open_queue(n, p.request_max, err))) return st;
-  if ((st = sp_weights_keep(&n->params, &p, err)) || (st = keep_attrs(n, &p, err))) return st;
+  if ((st = sp_weights_keep(&n->params, &p, err)) || (st = keep_attrs(n, &p, err)) || (st = keep_draws(n, &p, err)))
+    return st;
   n->planned = true;
   return SP_OK;
 }

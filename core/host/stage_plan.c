@@ -3,6 +3,8 @@
  * factors, bytes. */
 #include "host/stage_impl.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,6 +148,20 @@ static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
   return SP_OK;
 }
 
+static int check_draws(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
+  double sum = 0;
+  if (!plan->draw) return SP_OK;
+  if (!(inst->type->flags & SP_STAGE_SOURCE))
+    return sp_fail(err, SP_E_INTERNAL, "plan() gave draws, but the type is no SOURCE");
+  for (uint64_t i = 0; i < plan->length; i++) {
+    if (!(plan->draw[i] >= 0 && plan->draw[i] < INFINITY))
+      return sp_fail(err, SP_E_INTERNAL, "plan() draws sample %" PRIu64 " %g times as often as others", i,
+                     (double)plan->draw[i]);
+    sum += (double)plan->draw[i];
+  }
+  return sum > 0 ? SP_OK : sp_fail(err, SP_E_INTERNAL, "plan() gave draws, and all are 0");
+}
+
 /* Each part completes something. */
 static int check_parts(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   if (!plan->n_parts) plan->n_parts = 1;
@@ -248,7 +264,8 @@ int sp_plan_check(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   int rc = check_outputs(inst, plan, err);
   if (rc || (rc = check_kind(inst, plan, err)) || (rc = check_weights(plan, err)) ||
       (rc = check_parts(inst, plan, err)) || (rc = check_factors(inst, plan, err)) ||
-      (rc = check_slices(inst, plan, err)) || (rc = check_averages(inst, plan, err)) || (rc = check_attrs(plan, err)))
+      (rc = check_slices(inst, plan, err)) || (rc = check_averages(inst, plan, err)) ||
+      (rc = check_draws(inst, plan, err)) || (rc = check_attrs(plan, err)))
     return rc;
   return check_bytes(inst, plan, err);
 }
@@ -264,6 +281,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->length = plan->request_max = 0;
   plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = plan->slice = plan->separate = 0;
   plan->grouped = 0;
+  plan->draw = NULL;
   if (!plan->max_parts) plan->max_parts = 1;
   for (uint32_t i = 0; i < plan->n_out; i++) {
     bool list = inst->type->outputs[i].flags & SP_PORT_LIST;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t of_all(const sp_sampler *s) { return (uint64_t)s->batch * s->world; }
 
@@ -47,8 +48,23 @@ int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batc
   return SP_OK;
 }
 
+int sp_sampler_weigh(sp_sampler *s, const float *draw, sp_err *err) {
+  if (!s->order) return sp_fail(err, SP_E_INTERNAL, "samples without an order are weighed");
+  s->until = sp_calloc(s->length, sizeof *s->until);
+  s->before = sp_calloc(s->length, 1);
+  s->seen = sp_calloc(s->length, 1);
+  if (!s->until || !s->before || !s->seen)
+    return sp_nomem(err, s->length * (sizeof *s->until + 2), "how often samples are drawn");
+  double sum = 0;
+  for (uint64_t i = 0; i < s->length; i++) s->until[i] = sum += (double)draw[i];
+  return SP_OK;
+}
+
 void sp_sampler_free(sp_sampler *s) {
   free(s->order);
+  free(s->until);
+  free(s->before);
+  free(s->seen);
   *s = (sp_sampler){0};
 }
 
@@ -81,13 +97,42 @@ static void shuffle(sp_sampler *s, uint64_t epoch) {
   s->epoch = epoch;
 }
 
+/* The first sample whose share ends behind `at`. */
+static uint32_t find_share(const sp_sampler *s, double at) {
+  uint64_t lo = 0, hi = s->length - 1;
+  while (lo < hi) {
+    uint64_t mid = lo + (hi - lo) / 2;
+    if (s->until[mid] > at) hi = mid;
+    else lo = mid + 1;
+  }
+  while (lo && s->until[lo] == s->until[lo - 1]) lo--; /* rounded up to the end, behind which lie samples of no share */
+  return (uint32_t)lo;
+}
+
+static void draw(sp_sampler *s, uint64_t epoch) {
+  uint64_t key = sp_rng_key(s->seed, "sampler");
+  memset(s->seen, 0, s->length);
+  for (uint64_t i = 0; i < s->length; i++) {
+    sp_rng4 r = sp_rng(key, SP_ID(epoch, i), 0);
+    double u = (double)((uint64_t)r.v[0] << 21 ^ r.v[1] >> 11) * 0x1p-53;
+    s->order[i] = find_share(s, u * s->until[s->length - 1]);
+    s->before[i] = s->seen[s->order[i]]++;
+  }
+  s->epoch = epoch;
+}
+
+static uint64_t id_at(const sp_sampler *s, uint64_t epoch, uint64_t at) {
+  if (s->until) return SP_ID((epoch & 0xffff) | (uint64_t)s->before[at] << 16, s->order[at]);
+  return SP_ID(epoch, s->shuffle ? s->order[at] : at);
+}
+
 uint32_t sp_sampler_ids(sp_sampler *s, uint64_t step, uint64_t *ids) {
   uint64_t epoch = step / s->steps, first = first_of(s, step);
   uint32_t n = sp_sampler_n(s, step);
-  if (s->shuffle && s->epoch != epoch) shuffle(s, epoch);
+  if (s->shuffle && s->epoch != epoch) (s->until ? draw : shuffle)(s, epoch);
   for (uint32_t i = 0; i < n; i++) {
     uint64_t at = (first + i) % s->length;
-    ids[i] = SP_ID(epoch, s->shuffle ? s->order[at] : at);
+    ids[i] = id_at(s, epoch, at);
   }
   return n;
 }

@@ -18,10 +18,16 @@ typedef struct sp_sampler {
   uint64_t steps;  /* in one epoch */
   uint32_t *order; /* the permutation of `epoch`, when shuffling */
   uint64_t epoch;  /* whose order is there; UINT64_MAX: none */
+  double *until;   /* [length] where each sample's share of the draws ends; NULL: each sample comes once an epoch */
+  uint8_t *before; /* [length] how often the sample at a place of `order` came before in it, mod 256 */
+  uint8_t *seen;   /* [length] while an epoch is drawn: how often each has come */
 } sp_sampler;
 
 int sp_sampler_init(sp_sampler *s, uint64_t seed, uint64_t length, uint32_t batch, bool shuffle, bool drop_last,
                     sp_err *err);
+/* Behind init: samples are drawn with replacement, sample i as often as draw[i] says, relative to the others, which are
+ * at least 0 and not all 0. An epoch has as many draws as there are samples. */
+int sp_sampler_weigh(sp_sampler *s, const float *draw, sp_err *err);
 void sp_sampler_free(sp_sampler *s);
 /* A step has `world` batches side by side in the order of samples; those from `first` on, `parts` of them, are this
  * one's, which counts each as a step of its own. */

@@ -248,6 +248,8 @@ typedef struct sp_plan {
   const uint32_t *group_of; /* in: [in[0].n] the group of each weight */
   uint32_t n_groups;        /* in: 0 .. SP_MAX_GROUPS */
   uint32_t reserved1;
+  const float *draw; /* out, of a SOURCE: as weights; [length] how often a sample is drawn, with replacement, relative
+                        to others, at least 0; trainings do so. NULL: each once an epoch */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */
@@ -269,7 +271,8 @@ typedef struct sp_step {
   uint32_t reserved[5];
 } sp_step;
 
-/* A sample's id: its epoch and its index in the data set. */
+/* A sample's id: its epoch and its index in the data set. Where samples are drawn (`draw` of the plan), the upper 8 of
+ * the epoch's 24 bits say how often the sample came before in that epoch, so that each time has an id of its own. */
 #define SP_ID(epoch, index) ((uint64_t)(epoch) << 40 | (uint64_t)(index))
 #define SP_ID_EPOCH(id) ((uint64_t)(id) >> 40)
 #define SP_ID_INDEX(id) ((uint64_t)(id) & ((UINT64_C(1) << 40) - 1))

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- What training scripts share: data, augmentation, network, optimizer and run, each a call of the script in this order. A script says
 -- what its data are for, and adds its loss and metrics.
+local args = require "spcore.args"
 local augment_sheet = require "spcore.augment_sheet"
 local backbone = require "spcore.backbone"
 local chain = require "spcore.chain"
@@ -82,6 +83,11 @@ function trainer:source(split, other, more)
     samples = self.samples, classes = rawget(opt, "classes"), default_val_fraction = data_defaults.val_fraction, val_path = opt.val,
     drop_last = split == "train", shuffle = split == "train",
   })
+  local sampler = rawget(opt, "sampler")
+  if split == "train" and not other and sampler and sampler ~= "each" then
+    if self.built_in then args.usage("--sampler: %s is made up, and has all classes as often; leave it out", opt.data) end
+    t.sampling = sampler
+  end
   for k, v in next, more or {} do t[k] = v end
   return (other or self.graph).reader(t)
 end

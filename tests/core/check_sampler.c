@@ -36,6 +36,36 @@ START_TEST(each_sample_once_an_epoch) {
 }
 END_TEST
 
+/* Samples are drawn as often as their numbers say; each time has an id of its own; those of 0 never come, be they the
+ * last; any epoch is known without the ones before. */
+START_TEST(drawn_with_replacement) {
+  enum { N = 1000, EPOCHS = 40 };
+  static const float draw[N + 4] = {[0] = 0, [1] = 3, [2] = 1, [N - 1] = 0}; /* two of N have all */
+  int seen[4] = {0}, epochs = 0;
+  static uint64_t all[EPOCHS][N];
+  sp_sampler s = make(5, N, 100, true, false);
+  sp_err err;
+  ck_assert(!sp_sampler_weigh(&s, draw, &err));
+  for (uint64_t e = 0; e < EPOCHS; e++, epochs++)
+    for (uint64_t i = 0; i < s.steps; i++)
+      ck_assert_uint_eq(sp_sampler_ids(&s, e * s.steps + i, all[e] + i * 100), 100);
+  for (int e = 0; e < EPOCHS; e++) {
+    int times[4] = {0};
+    for (int i = 0; i < N; i++) {
+      uint64_t index = SP_ID_INDEX(all[e][i]);
+      ck_assert(index == 1 || index == 2);
+      ck_assert_uint_eq(SP_ID_EPOCH(all[e][i]), (uint64_t)e | (uint64_t)(times[index]++ % 256) << 16);
+      seen[index]++;
+    }
+  }
+  ck_assert_msg(seen[1] > 0.74 * N * EPOCHS && seen[1] < 0.76 * N * EPOCHS, "%d of %d", seen[1], N * EPOCHS);
+  uint64_t again[100];
+  sp_sampler_ids(&s, 7 * s.steps + 3, again);
+  ck_assert_int_eq(memcmp(again, all[7] + 300, sizeof again), 0);
+  sp_sampler_free(&s);
+}
+END_TEST
+
 /* A last batch begins at the first samples again, unless all of them are fewer than one. */
 START_TEST(refilled) {
   sp_sampler s = make(1, 10, 4, false, false), few = make(1, 3, 4, false, false);
@@ -156,6 +186,7 @@ END_TEST
 int main(void) {
   Suite *s = suite_create("sampler");
   TCase *c = tcase_create("sampler");
+  tcase_add_test(c, drawn_with_replacement);
   tcase_add_test(c, each_sample_once_an_epoch);
   tcase_add_test(c, a_pure_function_of_the_step);
   tcase_add_test(c, in_order_and_dropped);

@@ -81,6 +81,12 @@ def options_of_training(c):
         for k in range(8):
             c.image(f"{k}.png", 8)
         c.cures(script + other + " --class-weights balanced", "--class-weights: goes with", ("--class-weights", None), status=2)
+    for k in range(12):
+        c.image(f"three/{'abc'[k % 3]}/{k}.png", 8)
+    c.cures(cls + " --sampler balanced", "shapes is made up, and has all classes as often", ("--sampler", None), status=2)
+    c.cures(cls + " --data three --sampler evenly", '"balanced" or a number of at least 0 for each class is expected', "--set reader.sampling=1,2,1")
+    c.cures("run train_seg.lua --size 16 --steps 1 --set reader.sampling=balanced", "goes by the class of each image, and shapes",
+            "--set 'reader.sampling='")
     c.cures(seg + " --class-weights balanced", "shapes is made up and has nothing to count", ("--class-weights", None), status=2)
     pairs(c, "d", 8)
     c.cures(seg + " --data d --class-weights 1", "there are 2 classes (class 0, class 1), and 1 number;", "--class-weights balanced", status=2)

@@ -121,3 +121,53 @@ for _ in g:steps(1) do end
   t.eq(code, 1)
   t.one_line(err, "set holds a folder for each class, which is for target = \"class\"")
 end
+
+do -- sampling: trainings draw as often as it says, with replacement, the same samples in every strategy; evaluations see each once
+  for class, gone in pairs { disc = 9, ring = 11 } do
+    local files = require("spcore.sys").list(set .. "/" .. class)
+    for i = 1, gone do os.remove(("%s/%s/%s"):format(set, class, files[i])) end
+  end
+  local function drawn(sampling, s)
+    s = s or {}
+    local g <close> = sp.graph { threads = 1, strategy = s.strategy, device = s.device, shards = s.shards, seed = 2 }
+    local data = g.reader { path = set, target = "class", size = 24, batch = 8, sampling = sampling, shuffle = s.shuffle }
+    local val = g.reader { path = set, target = "class", size = 24, batch = 8, sampling = sampling }
+    local turned = g.batch_rotate { data.image, degrees = 90 } -- of the same sample otherwise each time
+    local net = g.classifier { g.to_float { turned.images[1], scale = true }, model = "pool", classes = 5, name = "net" }
+    g.confusion { net.logits, data.label }
+    g:train { g.cross_entropy { net.logits, data.label }, optimizer = g.sgd { lr = 0.1 } }
+    local n, bits = { 0, 0, 0, 0, 0 }, {}
+    for _, m in g:steps(s.steps or 150) do
+      bits[#bits + 1] = ("%a"):format(m.loss)
+      for r = 1, 5 do
+        for c = 1, 5 do n[r] = n[r] + m.counts[r][c] end
+      end
+    end
+    return n, table.concat(bits, " "), g:evaluate { data = val }.n, data.length
+  end
+  local n, bits, once, length = drawn "balanced"
+  for c = 1, 5 do t.ok(n[c] > 200 and n[c] < 280, ("%s: %d of 1200"):format(names[c], n[c])) end
+  t.eq(once, length)
+  for _, way in ipairs { { "pipelined" }, { "branches", "sim" }, { "pipelined", "mock" } } do
+    t.eq(select(2, drawn("balanced", { strategy = way[1], device = way[2] })), bits, way[1])
+  end
+  n = drawn "0,3,0,1,0"
+  t.eq(n[1] + n[3] + n[5], 0)
+  t.ok(n[2] > 860 and n[2] < 940, n[2])
+  t.ok(bits ~= select(2, drawn ""), "else each comes once")
+  t.raises("shuffle = false, and samples that are drawn %(sampling%) have no order", drawn, "balanced", { shuffle = false })
+  local function refused(pattern, params)
+    local g <close> = sp.graph { threads = 1 }
+    params.batch, params.size = params.batch or 8, 24
+    t.raises(pattern, function() return g.reader(params) end)
+  end
+  refused("there are 5 classes, and 2 numbers", { path = set, target = "class", sampling = "1,2" })
+  refused('"balanced" or a number of at least 0 for each class is expected', { path = set, target = "class", sampling = "evenly" })
+  refused("no class is ever drawn", { path = set, target = "class", sampling = "0,0,0,0,0" })
+  refused("goes by the class of each image, and shapes, which is made up, has all alike", { path = "shapes", sampling = "balanced" })
+  local code, out, err = t.spcore(dir.path, "run train_cls.lua --data set --sampler balanced --steps 3 --batch 8 --size 16 --quiet --threads 1")
+  t.eq(code, 0, out .. err)
+  code, _, err = t.spcore(dir.path, "run train_cls.lua --sampler balanced --steps 3")
+  t.eq(code, 2)
+  t.one_line(err, "%-%-sampler: shapes is made up")
+end

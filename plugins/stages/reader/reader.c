@@ -62,6 +62,7 @@ static void reader_destroy(void *arg) {
   free(self->map.about);
   free(self->side);
   free(self->survey);
+  free(self->draws);
   free(self->counts);
   rd_close_remarks(self);
   im_work_free(&self->work);
@@ -240,6 +241,7 @@ static int reader_create(sp_ctx *ctx, const void *params, void **out) {
   int rc = copy_params(ctx, self, params);
   if (!rc) rc = set_up(ctx, self);
   if (!rc) rc = check_names(ctx, self);
+  if (!rc) rc = rd_make_draws(ctx, self);
   if (!rc) rc = set_attrs(ctx, self);
   if (rc) {
     reader_destroy(self);
@@ -269,6 +271,7 @@ static int reader_plan(sp_ctx *ctx, void *arg, sp_plan *plan) {
   plan->attrs = self->attrs;
   plan->n_attrs = sizeof self->attrs / sizeof *self->attrs;
   plan->length = self->length;
+  plan->draw = self->draws;
   return SP_OK;
 }
 

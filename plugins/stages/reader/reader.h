@@ -43,6 +43,7 @@ typedef struct rd_csv_params {
 } rd_csv_params;
 
 typedef struct rd_params {
+  const char *sampling; /* of classes: how often they are drawn */
   const char *path, *val_path, *mask_name, *mask_values, *mask_folder, *second_name;
   sp_structs files; /* rd_file */
   sp_ints size;
@@ -75,7 +76,7 @@ typedef struct rd_worker {
   im_decoder decoder;
   im_scaler scaler;
   im_buf image, mask, rgb, grey; /* rgb: the numbers of a mask; grey: of a sample whose output is grey */
-  unsigned remarks; /* bits: 1 << RD_DAMAGED ... */
+  unsigned remarks;              /* bits: 1 << RD_DAMAGED ... */
   char remark[RD_REMARKS][RD_REMARK];
   char why[IM_WORDS];
 } rd_worker;
@@ -157,13 +158,13 @@ struct rd_self {
   rd_worker *looker;      /* for samples that are looked at one by one; on the heap */
   struct rd_survey {
     rd_tally seen;
-    char why[IM_WORDS]; /* "": all is well */
+    char why[IM_WORDS];  /* "": all is well */
     int32_t colour[255]; /* of each label in the palette of the first mask that has it; -1: none yet */
     uint32_t has[255];   /* that mask: an index into the whole set */
     char palettes[2000]; /* a label that has two colours; "": there is none */
-  } * survey;           /* on the heap; NULL: nobody has asked */
-  uint64_t total, key;  /* samples of the whole set */
-  uint64_t ends[2];     /* of a set with splits of its own: where those for training end, and those for validation */
+  } * survey;            /* on the heap; NULL: nobody has asked */
+  uint64_t total, key;   /* samples of the whole set */
+  uint64_t ends[2];      /* of a set with splits of its own: where those for training end, and those for validation */
   int own_splits;
   int64_t classes;
   char *class_names; /* one a line, without a last line break; NULL: they have none. On the heap */
@@ -181,6 +182,7 @@ struct rd_self {
   uint8_t *broken;     /* [total], atomic: known to be damaged */
   int n_broken;        /* atomic */
   rd_worker *workers;
+  float *draws; /* [length] how often each is drawn; NULL: all alike. On the heap */
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[4096], splits[64];
   sp_attr attrs[19];
@@ -201,6 +203,9 @@ void rd_note_remarks(rd_self *self, const rd_worker *w, uint64_t index);
 void rd_tell_remarks(sp_ctx *ctx, rd_self *self);
 /* The item of an attribute: "KIND\tCOUNT\tWORDS of the first". */
 int rd_remark_item(const void *self, uint64_t kind, char *to, size_t size);
+
+/* draws.c: self->draws, as `sampling` says; behind rd_split. */
+int rd_make_draws(sp_ctx *ctx, rd_self *self);
 
 /* split.c: 1: the sample of the whole set validates. With check. */
 int rd_part_of(const rd_self *self, uint64_t index);

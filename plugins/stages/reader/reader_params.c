@@ -99,6 +99,12 @@ const sp_param rd_param_table[] = {
      .min = 0.0,
      .max = 0.9,
      .doc = "val_fraction where that is not given and the data does not say itself what is for validation"},
+    {.name = "sampling",
+     .type = SP_PARAM_STRING,
+     AT(sampling),
+     .doc =
+         "of classes: trainings draw samples with replacement, \"balanced\": each class as often, or a number for each "
+         "class, such as \"1,2,1\": how often, relative to the others (not given: each sample once an epoch)"},
     {.name = "val_path",
      .type = SP_PARAM_STRING,
      AT(val_path),
