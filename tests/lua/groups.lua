@@ -170,7 +170,7 @@ for _ in g:steps(2) do end
 for _ in g:steps(2) do end
 ]])
   local function say(how, code)
-    local got, out, err = t.spcore(dir.path, ("run say.lua --how '%s'"):format(how))
+    local got, out, err = t.spcore(dir.path, ("run say.lua --device cpu --how '%s'"):format(how))
     t.eq(got, code or 0, out .. err)
     return err
   end
