@@ -37,7 +37,7 @@ typedef struct tally {
   uint64_t steps, differing, only[2];
   size_t edges;    /* compared in a step */
   size_t alone[2]; /* computed by one run, which the other one knows and spares */
-  bool shown;
+  bool begun, shown;
 } tally;
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -149,6 +149,93 @@ static void close_side(side *s) {
   free(s->sums);
 }
 
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+/* What a run's settings.json says of its options: a line each, "    \"NAME\": VALUE,". */
+typedef struct settings {
+  char *text;
+  const char **names, **values; /* in it, ended by 0 */
+  size_t n, cap;
+} settings;
+
+static char *read_text(const char *path) {
+  FILE *f = fopen(path, "re");
+  char *text = NULL;
+  size_t n = 0, cap = 0;
+  for (int c; f && (c = getc(f)) != EOF && n < MAX_LINE;) {
+    if (!sp_grow(&text, &cap, n + 2, 1)) break;
+    text[n++] = (char)c;
+    text[n] = 0;
+  }
+  if (f) fclose(f);
+  return text;
+}
+
+static void add_option(settings *s, char *line) {
+  char *end, *colon = strstr(line, "\": ");
+  size_t cap = s->cap;
+  if (!colon || strncmp(line, "    \"", 5) != 0) return;
+  if (!sp_grow(&s->names, &cap, s->n + 1, sizeof *s->names) ||
+      !sp_grow(&s->values, &s->cap, s->n + 1, sizeof *s->values))
+    return;
+  *colon = 0;
+  s->names[s->n] = line + 5;
+  s->values[s->n++] = colon + 3;
+  end = colon + 3 + strlen(colon + 3);
+  if (end[-1] == ',') end[-1] = 0;
+}
+
+/* Without a file, or of another form, there are none: this only explains. */
+static settings read_settings(const char *run) {
+  settings s = {0};
+  sp_sb path = {0};
+  sp_sb_putf(&path, "%s/settings.json", run);
+  if (!path.broken) s.text = read_text(sp_sb_str(&path));
+  sp_sb_free(&path);
+  char *at = s.text ? strstr(s.text, "\n  \"options\": {\n") : NULL;
+  for (char *line = at ? strchr(at + 1, '\n') + 1 : NULL, *next; line && strncmp(line, "  }", 3) != 0; line = next) {
+    next = strchr(line, '\n');
+    if (next) *next++ = 0;
+    add_option(&s, line);
+  }
+  return s;
+}
+
+static void free_settings(settings *s) {
+  free(s->text);
+  free(s->names);
+  free(s->values);
+}
+
+/* Of what changes no bit nobody wants to hear here. */
+static bool matters(const char *name) {
+  static const char *const idle[] = {"out",        "quiet", "trace", "trace_steps", "log_every", "checkpoint_every",
+                                     "tensorboard"};
+  for (size_t i = 0; i < SP_ARRAY(idle); i++)
+    if (!strcmp(name, idle[i])) return false;
+  return true;
+}
+
+static const char *value_of(const settings *s, const char *name) {
+  for (size_t i = 0; i < s->n; i++)
+    if (!strcmp(s->names[i], name)) return s->values[i];
+  return NULL;
+}
+
+/* Before the first difference: the options that the two runs do not share, which may be why. */
+static void show_settings(const char *run_a, const char *run_b) {
+  settings a = read_settings(run_a), b = read_settings(run_b);
+  size_t shown = 0;
+  for (size_t i = 0; i < a.n; i++) {
+    const char *other = value_of(&b, a.names[i]);
+    if (!other || !strcmp(a.values[i], other) || !matters(a.names[i])) continue;
+    printf("%s%s %s and %s", shown++ ? "; " : "settings differ: ", a.names[i], a.values[i], other);
+  }
+  if (shown) printf("\n");
+  free_settings(&a);
+  free_settings(&b);
+}
+
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 /* The sum of that name, looked for first at the place where it should be. */
@@ -163,6 +250,12 @@ static void show_edge(const side *a, const side *b, const sum *x, const sum *y) 
   int n = (int)strcspn(x->name, ".");
   printf("first difference: step %" PRIu64 ", stage '%.*s', edge '%s'\n", sp_step_said(a->step), n, x->name, x->name);
   printf("  %s  %s\n  %s  %s\n", x->hash, a->run, y->hash, b->run);
+}
+
+/* Once, before the first words. */
+static void begin_words(const side *a, const side *b, tally *t) {
+  if (!t->begun) show_settings(a->run, b->run);
+  t->begun = true;
 }
 
 /* Whether the step at hand differs; the first difference is shown. */
@@ -180,6 +273,7 @@ static bool step_differs(const side *a, const side *b, tally *t) {
     if (y && strcmp(y->hash, x->hash) == 0) continue;
     differs = true;
     if (t->shown) continue;
+    begin_words(a, b, t);
     if (y) show_edge(a, b, x, y);
     else printf("edge '%s' is only in %s (step %" PRIu64 ")\n", x->name, a->run, sp_step_said(a->step));
     t->shown = y != NULL;
@@ -187,8 +281,9 @@ static bool step_differs(const side *a, const side *b, tally *t) {
   for (size_t i = 0; i < b->n; i++) {
     if (!b->sums[i].hash || find(a, b->sums[i].name, i)) continue;
     differs = true;
-    if (!t->shown)
-      printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, sp_step_said(b->step));
+    if (t->shown) continue;
+    begin_words(a, b, t);
+    printf("edge '%s' is only in %s (step %" PRIu64 ")\n", b->sums[i].name, b->run, sp_step_said(b->step));
   }
   if (edges > t->edges) t->edges = edges;
   for (int k = 0; k < 2; k++)
@@ -207,6 +302,7 @@ static int compare(side *a, side *b, tally *t, sp_err *err) {
       }
     } else {
       const side *s = take_a ? a : b;
+      begin_words(a, b, t);
       if (t->only[take_a ? 0 : 1]++ == 0) printf("step %" PRIu64 " is only in %s\n", sp_step_said(s->step), s->run);
     }
     if (take_a && next_step(a, err)) return err->status;

@@ -26,9 +26,10 @@ end
 local args = {}
 local parsed = { __index = function(t, key) words.unknown("no option", key, t) end }
 
--- Ends the program with exit code 2 and this line: the command line makes no sense.
+-- Ends the program with exit code 2 and this line: the command line makes no sense. Of several ranks the first one says so: they
+-- have the same.
 function args.usage(fmt, ...)
-  core.log("error", ("%s: " .. fmt):format(script_name(), ...))
+  if core.env().rank == 0 then core.log("error", ("%s: " .. fmt):format(script_name(), ...)) end
   core.exit(2)
 end
 

@@ -200,6 +200,11 @@ wait $timeout 2>/dev/null
 all_gone "SIGKILL of the launcher"
 
 
+# What makes no sense on all ranks is said by one.
+echo 'require("spcore").args {}' >options.lua
+run 2 60 "$spcore" run --ranks 2 options.lua --zzzzzz
+printed err "spcore: options.lua: unknown option '--zzzzzz' (--help lists all)"
+
 # Nobody reads what they print, so the launcher waits for a reader: it hears signals all the same.
 cat >loud.lua <<'L'
 local sp = require "spcore"

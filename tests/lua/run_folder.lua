@@ -273,11 +273,11 @@ t.eq(code, 0, out)
 t.match(out, "^same bits: 7 steps, %d+ edges\n$")
 code, out = diff "one other"
 t.eq(code, 1)
-t.match(out, "^first difference: step 1, stage 'toy_source', edge 'toy_source.x'\n")
+t.match(out, "^settings differ: seed 1 and 2\nfirst difference: step 1, stage 'toy_source', edge 'toy_source.x'\n")
 t.match(out, "\n7 of 7 common steps differ\n$")
 code, out = diff "one short"
 t.eq(code, 1)
-t.match(out, "^step 6 is only in one\n0 of 5 common steps differ; 2 steps only in one\n$")
+t.match(out, "^settings differ: steps 7 and 5\nstep 6 is only in one\n0 of 5 common steps differ; 2 steps only in one\n$")
 code, out, err = diff "one runs/toy-1"
 t.eq(code, 2)
 t.one_line(err, "runs/toy%-1 has no checksums; run it with %-%-checksums")
