@@ -285,6 +285,14 @@ local function check_wires(self)
   end
 end
 
+-- Of --explain.
+local LEGEND <const> = [[
+In tick t a lane of delay d works on step t - d; "of step -3" is three steps before that one.
+CALL: a stage runs. WAIT: a lane waits for what another one has RECORDed, SYNC: the host does. (4 events): so many take turns.
+COPY: between processor and device. FILL: the host tells a lane its step. COLLECT: the host hands over a step's metrics.
+
+]]
+
 -- Lanes are derived once all stages are there; again if one was added since.
 local function apply(self)
   strategy.refuse_within()
@@ -297,7 +305,7 @@ local function apply(self)
   local form = core.env().schedule
   if not (form or self._opt.explain) then return end
   core.only_prints()
-  local text = form and schedule.show(self, form) or self._raw:describe()
+  local text = form and schedule.show(self, form) or LEGEND .. self._raw:describe()
   if core.env().rank == 0 then io.write(form and text or words.fold(text)) end -- the other ranks have the same tasks
   core.exit(0)
 end
