@@ -9,12 +9,12 @@
 
 #include "check/constants.h"
 #include "check/factors.h"
+#include "check/grouped.h"
 #include "check/parts.h"
 #include "check/passes.h"
 #include "check/report.h"
 #include "check/rig.h"
 #include "check/slices.h"
-#include "check/grouped.h"
 #include "check/updates.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */

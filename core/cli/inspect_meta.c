@@ -114,9 +114,8 @@ static const char optimizer[] =
     "---@class spcore.optimizer_options: spcore.node_options\n"
     "---@field groups? spcore.group[] where several fit a weight, their factors are multiplied\n"
     "---@field no_decay? \"norm_bias\"|string[] weights without decay: of one dimension, or by their names\n"
-    "---@field layer_decay? number each block of a known network has this times the rate of the next, the last one "
-    "this "
-    "times the rate (default 1)\n\n";
+    "---@field layer_decay? number each block of a known network has this times the rate of the next, the last "
+    "one this times the rate (default 1)\n\n";
 
 /* What the host itself takes and gives, whatever the stage. */
 static const char head[] =
@@ -132,9 +131,10 @@ static const char head[] =
     "---@field ignore? string|string[] patterns of names, behind the prefix, that are left out\n"
     "---@field names? table<string, string> the file's names: [\"features.0.0\"] = \"conv_stem\"\n\n";
 
-static const char node[] = "---A stage in a graph.\n"
-                           "---@class spcore.node\n"
-                           "---@field name string\n\n";
+static const char node[] =
+    "---A stage in a graph.\n"
+    "---@class spcore.node\n"
+    "---@field name string\n\n";
 
 static void put_choices(sp_sb *sb, const char *const *choices) {
   for (size_t i = 0; choices[i]; i++) sp_sb_putf(sb, "%s\"%s\"", i ? "|" : "", choices[i]);

@@ -27,7 +27,7 @@ static int find_source(sp_graph *g, sp_err *err) {
 /* What is drawn comes in no order; an evaluation draws nothing. */
 static int check_draws(const sp_graph *g, sp_err *err) {
   const sp_node *s = g->train.source;
-  if (!g->train.on || !s || !s->draw || !s->opts.no_shuffle) return SP_OK;
+  if (!s || !s->draw || !s->opts.no_shuffle) return SP_OK;
   return sp_fail(
       err, SP_E_INVALID,
       "stage '%s': shuffle = false, and samples that are drawn (sampling) have no order: leave one of the two out",

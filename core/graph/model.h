@@ -65,7 +65,7 @@ struct sp_node {
   sp_attr *attrs;
   size_t n_attrs;
   uint64_t length; /* of a source: samples */
-  float *draw;     /* [length] how often trainings draw each; NULL: once an epoch */
+  float *draw;     /* [length] how often steps draw each; NULL: once an epoch */
   bool stepless;   /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
   int n_live;

@@ -106,11 +106,12 @@ static int keep_draws(sp_node *n, const sp_plan *p, sp_err *err) {
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.training = training};
   int st;
-  /* Each part, and each factor, completes a gradient; here some are not wanted. */
-  if (training && n->params.trained && !sp_weights_any_fixed(&n->params)) {
+  if (training && n->params.trained) {
     p.max_parts = (uint32_t)n->g->opts.parts;
     if (!p.max_parts && n->g->shards.tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
-    p.shards = n->g->shards.on && !n->g->opts.no_factors ? (uint32_t)n->g->opts.shards : 0;
+    /* What apply() makes is wanted of all weights, or of none. */
+    bool factors = n->g->shards.on && !n->g->opts.no_factors && !sp_weights_any_fixed(&n->params);
+    p.shards = factors ? (uint32_t)n->g->opts.shards : 0;
   }
   if ((st = sp_node_ask_plan(n, &p, err))) return st;
   n->scratch = p.scratch_bytes;

@@ -154,14 +154,14 @@ typedef struct sp_dialect {
   sp_structs names; /* of sp_pair: of those that fit the longest counts */
 } sp_dialect;
 typedef struct sp_load {
-  const char *file;   /* or the folder of a run: its weights.safetensors */
-  const char *prefix; /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
-  const char *option; /* of the command line that has named the file, "": cures are for a script */
-  int32_t channels;  /* filters of 3 channels fit a layer of another number: they are added up for one, else repeated */
-  int32_t tried;     /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
-  sp_structs ignore; /* of const char *: globs; such entries, behind the prefix, are not there */
-  sp_structs head;   /* globs of entries that a notice says to be left out, where no weight has their name */
-  sp_structs names;  /* of sp_pair: the file's names */
+  const char *file;    /* or the folder of a run: its weights.safetensors */
+  const char *prefix;  /* only entries that begin with it are looked at, and "backbone.0.weight" is "0.weight" */
+  const char *option;  /* of the command line that has named the file, "": cures are for a script */
+  int32_t channels; /* filters of 3 channels fit a layer of another number: they are added up for one, else repeated */
+  int32_t tried;       /* where names do not fit as they are: the prefixes of wrappers, if one of them fits */
+  sp_structs ignore;   /* of const char *: globs; such entries, behind the prefix, are not there */
+  sp_structs head;     /* globs of entries that a notice says to be left out, where no weight has their name */
+  sp_structs names;    /* of sp_pair: the file's names */
   sp_structs dialects; /* of sp_dialect: tried where our names do not fit, if there are no `names` */
 } sp_load;
 extern const sp_param sp_load_params[];

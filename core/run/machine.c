@@ -295,9 +295,8 @@ static int make_posts(sp_machine *m, sp_err *err) {
   m->shown = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->shown, "metrics", err);
   m->results = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->results, "results", err);
   m->result_names = sp_graph_zalloc(m->g, m->p->n_metrics, sizeof *m->result_names, "results", err);
-  sp_gate_step *flight = sp_graph_zalloc(m->g, ring, sizeof *flight, "step records", err);
-  if (flight) sp_requests_init(m, flight);
-  if (!flight || !m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
+  if (m->queue && sp_requests_init(m, err)) return err->status;
+  if (!m->ids || !m->known || !m->posts || !m->shown || !m->results || !m->result_names) return err->status;
   for (size_t i = 0; i < m->p->n_tasks && !st; i++) st = make_post(m, &m->p->tasks[i], err);
   m->hashes = st ? NULL : sp_graph_zalloc(m->g, m->n_hashes, sizeof *m->hashes, "checksums", err);
   if (st || !m->hashes || make_sums(m, err) || sp_checksum_order(m, err)) return err->status;
@@ -421,7 +420,7 @@ static int make_feed(sp_machine *m, sp_err *err) {
   }
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
-  if (!st && s->draw && p->training && !p->stand_in) st = sp_sampler_weigh(&m->sampler, s->draw, err);
+  if (!st && s->draw && !p->stand_in) st = sp_sampler_weigh(&m->sampler, s->draw, err);
   if (st) return of_source(s, err);
   const sp_reduce *r = sp_machine_shares(m);
   uint32_t own = (uint32_t)p->micro, ranks = r ? (uint32_t)r->n_ranks : 1, first = r ? (uint32_t)r->rank * own : 0;

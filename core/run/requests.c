@@ -38,12 +38,15 @@ static bool spins(void) {
   return processors >= PROCESSORS;
 }
 
-void sp_requests_init(sp_machine *m, sp_gate_step *room) {
+int sp_requests_init(sp_machine *m, sp_err *err) {
   unsigned turns, lanes = count_lanes(m, &turns);
+  sp_gate_step *room = sp_graph_zalloc(m->g, (size_t)m->p->ring, sizeof *room, "step records", err);
+  if (!room) return err->status;
   sp_gate_init(&m->gate, turns, lanes < turns ? 1 : (lanes + turns - 1) / turns, room, (size_t)m->p->ring);
   m->gate.grain = spins() ? 0 : 2 * NAP;
   for (size_t i = 0; i < m->p->n_tasks; i++)
     if (m->p->tasks[i].kind != SP_TASK_COLLECT && m->p->sched.delay[i] > m->behind) m->behind = m->p->sched.delay[i];
+  return SP_OK;
 }
 
 void sp_requests_reset(sp_loop *l) {

@@ -12,7 +12,7 @@ typedef enum sp_requests_next {
 } sp_requests_next;
 
 /* With the machine: the gate, with room for as many steps as are in flight. */
-void sp_requests_init(sp_machine *m, sp_gate_step *room);
+int sp_requests_init(sp_machine *m, sp_err *err);
 void sp_requests_reset(sp_loop *l); /* nothing is in flight */
 /* What `step`, the tick's, is made of, or what comes before. May wait; where there is no further step it ends the
  * loop. */

@@ -249,7 +249,7 @@ typedef struct sp_plan {
   uint32_t n_groups;        /* in: 0 .. SP_MAX_GROUPS */
   uint32_t reserved1;
   const float *draw; /* out, of a SOURCE: as weights; [length] how often a sample is drawn, with replacement, relative
-                        to others, at least 0; trainings do so. NULL: each once an epoch */
+                        to others, at least 0, in steps; evaluations see each once. NULL: each once an epoch */
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */

@@ -35,6 +35,14 @@ end
 
 local usage = args.usage
 
+-- Is this option on the command line?
+function args.is_given(name)
+  for _, given in ipairs(args.given) do
+    if given == name then return true end
+  end
+  return false
+end
+
 -- "N", "X", "TEXT", "a|b" or nil for a flag
 local function placeholder(option)
   local default = option[1]

@@ -139,12 +139,6 @@ local function numbers(o, text)
   return on and list or nil
 end
 
-local function is_given(name)
-  for _, given in ipairs(args.given) do
-    if given == name then return true end
-  end
-end
-
 -- Does a step with these parameters leave images as they are?
 local function is_off(group, params)
   for _, o in ipairs(group) do
@@ -165,7 +159,7 @@ local function over(group, opt, seen, below)
     local list = text ~= "" and numbers(o, text) or nil
     for _, k in ipairs(text ~= "" and o.sets or {}) do params[k] = nil end
     if list then
-      if group.stage == "color_jitter" and not seen.colours and is_given(o[1]) then
+      if group.stage == "color_jitter" and not seen.colours and args.is_given(o[1]) then
         args.usage("--%s: images have %d channels, and colours are those of 3 or 1; leave it out", o[1], seen.channels)
       end
       for k, v in next, o.make(list, text, seen) do params[k] = v end

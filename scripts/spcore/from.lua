@@ -35,12 +35,6 @@ local function of_encoder(settings, dir)
   return ("--encoder %s%s"):format(words.quoted(dir), more)
 end
 
-local function is_given(name)
-  for _, one in ipairs(args.given) do
-    if one == name then return true end
-  end
-end
-
 -- The options of the network are those of the run, where the command line has none.
 function from.adopt(opt)
   if opt.from == "" or opt.resume ~= "" then return end
@@ -60,7 +54,7 @@ function from.adopt(opt)
     local old = type(settings.options) == "table" and settings.options[name]
     local mine = rawget(opt, name)
     local pair = name == "size" and type(old) == "table" and sides.valid(old)
-    if mine ~= nil and old ~= nil and old ~= mine and (pair or type(old) == type(mine)) and not is_given(name) then
+    if mine ~= nil and old ~= nil and old ~= mine and (pair or type(old) == type(mine)) and not args.is_given(name) then
       opt[name] = old
       taken[#taken + 1] = ("--%s%s"):format(name:gsub("_", "-"), old == true and "" or " " .. (pair and sides.text(old) or tostring(old)))
     end

@@ -166,7 +166,7 @@ function construct(g, stage, t)
   params.layers = models.bare(params.layers) -- behind whatever reads what the list says of itself
   local node = g._raw:add(stage, params, host)
   g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last, groups = grouped }
-  g._applied, g._groups[node], g._blocks[node] = false, grouped, blocks
+  g._applied, g._blocks[node] = false, blocks
   if grouped and not node.optimizer then
     core.fail(("stage '%s' is no optimizer: it takes neither groups nor no_decay nor layer_decay"):format(node.name))
   end
@@ -639,7 +639,7 @@ return function(opt)
   local g = {
     _trace = asked.trace ~= "" and asked.trace,
     _raw = raw, _wired = {}, _made = {},
-    _groups = {}, _blocks = {}, -- of optimizers; of networks: see groups.lua
+    _blocks = {}, -- of known networks: see groups.lua
     _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _read = {},
     _applied = false, _untrained = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script

@@ -158,7 +158,7 @@ end
 
 -- What g:train hands on; nil: the optimizer has no groups.
 function groups.of(g, optimizer)
-  local given = g._groups[optimizer]
+  local given = g._told[optimizer].groups
   if not given then return nil end
   local out = {}
   for i, group in ipairs(given) do out[i] = group.up_to and up_to(g, group) or group end

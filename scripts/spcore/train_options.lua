@@ -164,9 +164,7 @@ end
 -- made for drawn shapes, has never seen the like of, unless another option wants it frozen.
 function train_options.trains_encoder(opt)
   if opt.train_encoder or opt.resume ~= "" then return opt.train_encoder end
-  for _, name in ipairs(args.given) do
-    if name == "train_encoder" then return false end
-  end
+  if args.is_given "train_encoder" then return false end
   local built_in = opt.data == "auto" or opt.data == "shapes" or opt.data == "random"
   return not built_in and opt.backbone == "" and opt.cache == "off" and opt.fusion ~= "siamese"
 end

@@ -301,7 +301,7 @@ local function groups(b)
   local rng, list = b.rng, {}
   for _, node in ipairs(b.nodes) do
     if node.trains and node.params.frozen ~= "true" and rng.chance(0.5) then
-      local frozen = b.images and rng.chance(0.3)
+      local frozen = b.images and node.stage ~= "fuzz_mix" and rng.chance(0.3)
       list[#list + 1] = frozen and ('{ "%s.*bias", frozen = true }'):format(node.name)
         or ('{ "%s.*", %s = %g }'):format(node.name, rng.pick { "lr", "decay" }, rng.pick { 0, 0.25, 1, 2 })
     end

@@ -9,6 +9,7 @@ local opt = sp.args({
   nonfinite = { "stop", "the optimizer's" },
   file = { "", "for the weights" },
   load = { "", "weights to begin with" },
+  freeze = { false, "the last bias stays as it is, so that there are no factors" },
   fit = { false, "layers as wide as multiples of 64, and the losses are printed" },
 }, {})
 local g <close> = sp.graph(opt)
@@ -18,8 +19,11 @@ local layers = { { "flatten" }, { "linear", opt.fit and 256 or 300 }, { "relu" }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = layers }
 local params = { lr = 0.02, clip_norm = opt.clip, nonfinite = opt.nonfinite }
 if opt.adamw then
-  params.ema, params.groups = 0.8, { { "layers.1.*", lr = 0.5 }, { "*.bias", decay = 0 }, { "layers.5.bias", frozen = true } }
-else params.momentum = opt.momentum end
+  params.ema, params.groups = 0.8, { { "layers.1.*", lr = 0.5 }, { "*.bias", decay = 0 } }
+  if opt.freeze then table.insert(params.groups, { "layers.5.bias", frozen = true }) end
+else
+  params.momentum = opt.momentum
+end
 g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.adamw and "adamw" or "sgd"](params) }
 if opt.load ~= "" then g:load(opt.load) end
 for step, m in g:steps(7) do

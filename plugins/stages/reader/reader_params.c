@@ -103,7 +103,7 @@ const sp_param rd_param_table[] = {
      .type = SP_PARAM_STRING,
      AT(sampling),
      .doc =
-         "of classes: trainings draw samples with replacement, \"balanced\": each class as often, or a number for each "
+         "of classes: steps draw samples with replacement, \"balanced\": each class as often, or a number for each "
          "class, such as \"1,2,1\": how often, relative to the others (not given: each sample once an epoch)"},
     {.name = "val_path",
      .type = SP_PARAM_STRING,
