@@ -30,7 +30,8 @@ local function check_group(where, group)
   for _, key in ipairs { "lr", "decay" } do
     local v = group[key]
     if v ~= nil and (type(v) ~= "number" or not (v >= 0 and v <= 1e6)) then
-      core.fail(("%s: %s is a factor from 0 to 1e6, got %s"):format(where, key, tostring(v)))
+      core.fail(("%s: %s is a factor from 0 to 1e6, got %s"):format(where, key,
+        type(v) == "number" and tostring(v) or "a " .. type(v)))
     end
   end
   if group.frozen ~= nil and type(group.frozen) ~= "boolean" then core.fail(("%s: frozen is true or false"):format(where)) end
@@ -139,8 +140,8 @@ local function up_to(g, group)
   for _, node in ipairs(g:nodes()) do
     local blocks, last = not node.frozen and g._blocks[node], 0
     for i, of in ipairs(blocks or {}) do
+      seen[#seen + 1] = of[1]:sub(1, -3)
       for _, name in ipairs(of) do
-        seen[#seen + 1] = name:sub(1, -3)
         if (name:sub(1, -2)):sub(1, #group.up_to + 1) == group.up_to .. "." then last = i end
       end
     end

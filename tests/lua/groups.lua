@@ -151,7 +151,7 @@ do
   t.eq(blocks_up_to "layer1", "net.conv1.* net.bn1.* net.relu.* net.maxpool.* net.layer1.0.* net.layer1.1.*")
   t.eq(blocks_up_to "layer1.0", "net.conv1.* net.bn1.* net.relu.* net.maxpool.* net.layer1.0.*")
   local ok, err = pcall(blocks_up_to, "layer5")
-  t.ok(not ok and tostring(err):find('no block has this name; there are conv1, bn1', 1, true), err)
+  t.ok(not ok and tostring(err):find('no block has this name; there are conv1, layer1.0, layer1.1', 1, true), err)
 end
 
 -- ---- what fits is said ----
@@ -190,6 +190,7 @@ for _ in g:steps(2) do end
     ['{ p = { groups = { { "*" } } } }'] = "g.adamw{}: groups[1] says nothing of its weights",
     ['{ p = { groups = { { "*", rate = 1 } } } }'] = "groups[1] has no field 'rate'",
     ['{ p = { groups = { { "*", lr = -1 } } } }'] = "groups[1]: lr is a factor from 0 to 1e6, got -1",
+    ['{ p = { groups = { { "*", lr = "2" } } } }'] = "groups[1]: lr is a factor from 0 to 1e6, got a string",
     ['{ p = { groups = { { "*", lr = 0/0 } } } }'] = "groups[1]: lr is a factor from 0 to 1e6",
     ['{ p = { groups = { { "*", lr = 2, frozen = true } } } }'] = "frozen weights have neither lr nor decay",
     ['{ p = { groups = { { 7, lr = 2 } } } }'] = "groups[1]: item 1 is a number",
