@@ -4,8 +4,8 @@
 # of one source: where SP_SKIP_ONCE is set, as in all stages of .ci/run but one, it is skipped. What is not named
 # after CUDA runs as on a machine without a GPU, but for the examples of the documents, which a user runs on what
 # there is. Where SP_SECONDS names a file, it gets a line for each test: seconds of the clock, of processors, the
-# test. Where SP_LIMIT is a number of seconds, a test that takes longer is taken for one that hangs: it lists all processes, is
-# killed, and fails.
+# test. Where SP_LIMIT is a number of seconds, a test that takes longer is taken for one that hangs: all processes are
+# listed, and it is killed and fails.
 for file; do :; done
 
 # says WORD: what stands behind `WORD: ` in a comment of the file
@@ -37,14 +37,18 @@ case $file in
   *) CUDA_VISIBLE_DEVICES= && export CUDA_VISIBLE_DEVICES ;;
 esac
 
-# limited COMMAND...: in a process group of its own, so that nothing of it is left
+# limited COMMAND...: in a process group of its own, so that nothing of it is left. Nor is the clock, whenever TERM arrives:
+# it has the pipes of this process, and a make that shares its jobs waits until all of them are closed.
 limited() {
   [ -n "${SP_LIMIT-}" ] || { "$@"; return; }
   {
-    trap 'kill $clock; exit' TERM
+    clock= over=
+    trap 'over=yes; [ -z "$clock" ] || kill -KILL "$clock" 2>/dev/null' TERM
     sleep "$SP_LIMIT" &
     clock=$!
-    wait $clock
+    [ -z "$over" ] || kill -KILL "$clock" 2>/dev/null
+    wait "$clock" 2>/dev/null
+    [ -z "$over" ] || exit
     echo "FAIL: no end within $SP_LIMIT s, of these processes (SP_LIMIT of tests/kit/run.sh):"
     ps -eo pid,ppid,stat,etimes,wchan:24,args --forest | cut -c 1-160
   } &
