@@ -10,7 +10,7 @@
 
 enum { GRADIENTS = 6, STEPS = 2, MOST_BYTES = GRADIENTS * 7 * sizeof(float) };
 
-static const sp_group groups[] = {{1, 1}, {0, 0}, {0.5, 1}};
+static const sp_group groups[] = {{1, 1, 0}, {0, 0, 0}, {0.5, 1, 0}};
 static const uint32_t of[GRADIENTS] = {0, 1, 2, 1, 0, 2};
 
 typedef struct trial {

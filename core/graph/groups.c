@@ -214,7 +214,7 @@ void sp_graph_tell_groups(sp_graph *g) {
 /* ---- what the optimizer is given --------------------------------------------------------------------------------- */
 
 static sp_group factors(const sp_groups *s, const sp_weight_ref *r) {
-  sp_group f = {1, 1};
+  sp_group f = {.lr = 1, .decay = 1};
   for (uint32_t k = 0; k < n_asked(s); k++) {
     const group *a = asked(s, k);
     if (!fits(a, r->of, r->i)) continue;

@@ -165,12 +165,13 @@ AT(sp_plan, grouped, 172);
 AT(sp_plan, groups, 176);
 AT(sp_plan, group_of, 184);
 AT(sp_plan, n_groups, 192);
-AT(sp_plan, reserved1, 196);
+AT(sp_plan, n_phases, 196);
 AT(sp_plan, draw, 200);
 
-SIZE(sp_group, 16);
+SIZE(sp_group, 24);
 AT(sp_group, lr, 0);
 AT(sp_group, decay, 8);
+AT(sp_group, phase, 16);
 
 SIZE(sp_step, 96);
 AT(sp_step, step, 0);

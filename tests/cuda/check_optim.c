@@ -26,7 +26,9 @@ static const struct optimizer {
      "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1, clip_norm = 3, ema = 0.99 }", false},
 };
 
-static const sp_group groups[] = {{1, 1}, {0.1, 0}, {0, 1}, {0.75, 0.5}, {3, 2}};
+static const sp_group groups[] = {{1, 1, 0}, {0.1, 0, 0}, {0, 1, 0}, {0.75, 0.5, 1}, {3, 2, 2}};
+
+static void set_count(spt *t, int weight, int64_t n) { spt_set(t, SPT_WEIGHT, 0, weight, &n); }
 
 static void open_optimizer(twin *w, const struct optimizer *o, const char *how, const int64_t *sizes, int n,
                            bool statistics, int n_groups) {
@@ -40,6 +42,8 @@ static void open_optimizer(twin *w, const struct optimizer *o, const char *how, 
   }
   TWIN_BOTH(w, spt_set_groups, n_groups, groups);
   twin_plan(w, 1);
+  int step = n_groups ? spt_weight_index(w->a, "step") : -1;
+  if (step >= 0) TWIN_BOTH(w, set_count, step, count); /* updates before the later phases */
   for (int i = 0; i < n; i++) twin_set(w, SPT_OUT, 0, i, -1, 1);
 }
 

@@ -137,6 +137,8 @@ static int plan_with(spt *t, sp_speclist *in, sp_speclist *out, sp_spec *store) 
     out[p] = (sp_speclist){0, t->type->outputs[p].flags & SP_PORT_LIST ? SP_MAX_LIST : 1, store};
   uint32_t group_of[SP_MAX_LIST];
   for (uint32_t i = 0; t->n_groups && i < in[0].n; i++) group_of[i] = i % t->n_groups;
+  for (uint32_t k = 0; k < t->n_groups; k++)
+    if (t->groups[k].phase >= plan.n_phases) plan.n_phases = (uint32_t)t->groups[k].phase + 1;
   if (t->n_groups) plan.groups = t->groups, plan.n_groups = t->n_groups, plan.group_of = group_of;
   if ((rc = sp_inst_plan(t->inst, &plan, &t->err))) return spt_oops(t, rc);
   if ((rc = add_outputs(t, out)) || (rc = add_weights(t, &plan)) || (rc = add_rows(t, &plan)) || (rc = plan_ids(t)) ||

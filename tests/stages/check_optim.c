@@ -56,8 +56,10 @@ END_TEST
 
 /* Of the first tensor a tenth of the rate and no decay, of the second twice the decay. */
 START_TEST(groups_have_factors) {
-  static const sp_group groups[] = {{0.1, 0}, {1, 2}};
+  static const sp_group groups[] = {{0.1, 0, 0}, {1, 2, 0}};
   spt_set_groups(t = spt_new("sgd", "{ lr = 0.5, weight_decay = 0.25 }", 2), 2, groups);
+  spt_random(g0, BIG, 1, -2, 2), spt_random(g1, SMALL, 2, -2, 2);
+  spt_random(p0, BIG, 3, -1, 1), spt_random(p1, SMALL, 4, -1, 1);
   int64_t big[1] = {BIG}, small[1] = {SMALL};
   ok(spt_input_of(t, GRADIENTS, SP_F32, 1, big, 0, g0));
   ok(spt_input_of(t, GRADIENTS, SP_F32, 1, small, 0, g1));
@@ -73,8 +75,47 @@ START_TEST(groups_have_factors) {
 }
 END_TEST
 
+/* Six updates of the first tensor, and one of the second, which is trained since a later phase. */
+START_TEST(phases_count_for_themselves) {
+  static const sp_group groups[] = {{1, 1, 0}, {1, 1, 1}};
+  static const struct {
+    const char *stage, *params;
+  } of[] = {{"sgd", "{ lr = 0.5, momentum = 0.5, dampening = 0.25, ema = 0.5 }"},
+            {"adamw", "{ lr = 0.5, weight_decay = 0, ema = 0.5 }"}};
+  spt_random(g1, SMALL, 2, -2, 2), spt_random(p1, SMALL, 4, -1, 1);
+  for (int k = 0; k < 2; k++) {
+    int64_t small[1] = {SMALL}, five = 5, count;
+    float other[SMALL];
+    spt_set_groups(t = spt_new(of[k].stage, of[k].params, 2), 2, groups);
+    for (int i = 0; i < 2; i++) ok(spt_input_of(t, GRADIENTS, SP_F32, 1, small, 0, g1));
+    ok(spt_plan(t, 1));
+    for (int i = 0; i < 2; i++) ok(spt_set(t, SPT_OUT, WEIGHTS, i, p1));
+    int step = spt_weight_index(t, "step"), later = spt_weight_index(t, "phase_steps");
+    ok(spt_set(t, SPT_WEIGHT, 0, step, &five));
+    ok(spt_forward(t, 0));
+    ok(spt_get(t, SPT_WEIGHT, 0, step, &count));
+    ck_assert_int_eq(count, 6);
+    ok(spt_get(t, SPT_WEIGHT, 0, later, &count));
+    ck_assert_int_eq(count, 1);
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 0, other));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    for (int i = 0; i < SMALL; i++) {
+      float g = g1[i], keep = 0.75f, m = 0.1f * g, v = 0.001f * g * g, late = 0.5f * m / (float)(1 - pow(0.9, 6));
+      float first = k ? p1[i] - 0.5f * g / (fabsf(g) + 1e-8f) : p1[i] - 0.5f * g;
+      float sixth = k ? p1[i] - late / (sqrtf(v) / sqrtf((float)(1 - pow(0.999, 6))) + 1e-8f) : p1[i] - 0.5f * keep * g;
+      ck_assert_float_eq_tol(got[i], first, 1e-5f);
+      ck_assert_float_eq_tol(other[i], sixth, 1e-5f);
+    }
+    float average[SMALL]; /* the first copies */
+    ok(spt_get(t, SPT_WEIGHT, 0, step - 1, average));
+    ck_assert_mem_eq(average, got, sizeof got[0] * SMALL);
+    teardown();
+  }
+}
+END_TEST
+
 START_TEST(one_rate_for_all_may_run_in_place) {
-  static const sp_group decay[] = {{1, 0}, {1, 2}}, rate[] = {{1, 1}, {0.5, 1}};
+  static const sp_group decay[] = {{1, 0, 0}, {1, 2, 0}}, rate[] = {{1, 1, 0}, {0.5, 1, 0}};
   for (int k = 0; k < 2; k++) {
     int64_t small[1] = {SMALL};
     spt_set_groups(t = spt_new("sgd", NULL, 1), 2, k ? rate : decay);
@@ -483,6 +524,7 @@ int main(void) {
   tcase_add_checked_fixture(c, NULL, teardown);
   tcase_add_test(c, sgd_is_one_fused_operation);
   tcase_add_test(c, groups_have_factors);
+  tcase_add_test(c, phases_count_for_themselves);
   tcase_add_test(c, one_rate_for_all_may_run_in_place);
   tcase_add_test(c, sgd_learning_rate_is_live);
   tcase_add_test(c, sgd_with_everything);

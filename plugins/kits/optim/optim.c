@@ -71,6 +71,11 @@ static void name_state(optim *o, const sp_spec *spec, const sp_spec *statistics,
       w->of = i + 1;
     }
   if (o->lists) o->state[at++] = counter("step");
+  if (o->lists && o->later) {
+    o->state[at] = counter("phase_steps");
+    o->state[at].spec.ndim = 1;
+    o->state[at++].spec.shape[0] = o->later;
+  }
   if (o->p->nonfinite == OPTIM_SKIP) o->state[at++] = counter("skipped");
   for (uint32_t i = 0; i < o->n_kept; i++, at++) {
     char *name = o->names + (size_t)at * NAME_BYTES;
@@ -94,9 +99,12 @@ static int copy_groups(optim *o, const sp_plan *plan) {
   o->group = calloc(o->n_groups, sizeof *o->group);
   o->group_of = calloc(o->n + 1, sizeof *o->group_of);
   if (!o->group || !o->group_of) return 0;
-  o->group[0] = (sp_group){1, 1};
+  o->group[0] = (sp_group){.lr = 1, .decay = 1};
+  o->later = plan->n_phases ? plan->n_phases - 1 : 0;
   if (plan->n_groups) memcpy(o->group, plan->groups, o->n_groups * sizeof *o->group);
   for (uint32_t i = 0; plan->n_groups && i < o->n; i++) o->group_of[i] = (uint8_t)plan->group_of[i];
+  for (uint32_t k = 0; k < o->n_groups; k++)
+    if (o->group[k].phase) o->begun |= 1u << (o->group[k].phase - 1);
   return 1;
 }
 
@@ -120,7 +128,7 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   o->kinds = kinds;
   o->lists = kinds + (p->ema > 0);
   o->n_kept = p->nonfinite == OPTIM_SKIP ? plan->in[OPTIM_IN_STATISTICS].n : 0;
-  o->n_state = (o->lists ? o->lists * in->n + 1 : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
+  o->n_state = (o->lists ? o->lists * in->n + 1 + (plan->n_phases > 1) : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
   o->count = calloc(in->n + 1, sizeof *o->count);
   o->first = calloc(in->n + 1, sizeof *o->first);
   o->state = calloc(o->n_state + 1, sizeof *o->state);

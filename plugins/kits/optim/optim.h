@@ -65,6 +65,8 @@ typedef struct optim {
   sp_group *group; /* [n_groups] those of the plan; one with factors of 1 where it has none */
   uint32_t n_groups;
   uint8_t *group_of; /* [n] the group of each tensor */
+  uint32_t later;    /* phases of the training behind the first */
+  uint32_t begun;    /* of those the ones that a group has: bit 0 is the first of them */
   sp_weight
       *state; /* `lists` of n tensors each, and the step count; the updates skipped in a row and kept statistics */
   uint32_t n_state, kinds, n_kept;
@@ -73,7 +75,8 @@ typedef struct optim {
 } optim;
 
 /* Fills o and plan from the gradients' specs: outputs, and STATE weights "KIND.I" for each of `kinds` names and "ema.I"
- * for averages (where there are any of these: also "step", an int64 scalar; where updates may be skipped: "skipped",
+ * for averages (where there are any of these: also "step", an int64 scalar, and of a training with several phases
+ * "phase_steps", the updates since each of the later ones began; where updates may be skipped: "skipped",
  * and "statistics.I" with what the statistics were after the last update), all starting at 0. May be called again. */
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk);
@@ -94,6 +97,10 @@ static inline float *optim_ema(const optim *o, const sp_io *io, uint32_t tensor)
 }
 static inline int64_t *optim_step(const optim *o, const sp_io *io) {
   return o->lists ? (int64_t *)io->weights[o->lists * o->n].data : NULL;
+}
+/* [later]; NULL: there is none. */
+static inline int64_t *optim_later(const optim *o, const sp_io *io) {
+  return o->lists && o->later ? (int64_t *)io->weights[o->lists * o->n + 1].data : NULL;
 }
 static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
   return o->p->nonfinite == OPTIM_SKIP ? (int64_t *)io->weights[o->n_state - o->n_kept - 1].data : NULL;

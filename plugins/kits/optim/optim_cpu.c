@@ -117,7 +117,7 @@ void optim_average(const optim *o, const sp_io *io, const optim_span *s) {
   if (!optim_averages(o)) return;
   const float *p = (const float *)io->out[OPTIM_OUT_WEIGHTS].t[s->tensor].data + s->at;
   float *e = optim_ema(o, io, s->tensor) + s->at;
-  if (*optim_step(o, io) > 1) lerp((float)(1 - o->p->ema), p, e, s->n);
+  if (optim_updates(o, io, o->group_of[s->tensor]) > 1) lerp((float)(1 - o->p->ema), p, e, s->n);
   else memcpy(e, p, (size_t)s->n * sizeof *e);
 }
 

@@ -32,11 +32,19 @@ int optim_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
 int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass);
 void optim_end(const optim *o, const sp_io *io, optim_pass *pass);
 
-/* The number of this update, from 1, which its first call counts; 0 where nobody does. */
-static inline int64_t optim_count(const optim *o, const sp_io *io) {
-  int64_t *step = optim_step(o, io);
-  if (step && !io->part) ++*step;
-  return step ? *step : 0;
+/* The first call of an update counts it. */
+static inline void optim_count(const optim *o, const sp_io *io) {
+  int64_t *step = optim_step(o, io), *later = optim_later(o, io);
+  if (!step || io->part) return;
+  ++*step;
+  for (uint32_t k = 0; k < o->later; k++) later[k] += o->begun >> k & 1;
+}
+
+/* The number of this update, from 1, of those of a group's weights; 0 where nobody counts. */
+static inline int64_t optim_updates(const optim *o, const sp_io *io, uint32_t group) {
+  uint32_t phase = o->group[group].phase;
+  if (!o->lists) return 0;
+  return phase ? optim_later(o, io)[phase - 1] : *optim_step(o, io);
 }
 
 /* Behind the update of a span, whose step is counted: the averages of its weights, where such are kept. */

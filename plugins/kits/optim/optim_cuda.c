@@ -70,6 +70,9 @@ int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *r)
   r->step = io->step;
   r->first = !io->part;
   r->count = optim_step(o, io);
+  r->later = optim_later(o, io);
+  r->n_later = o->later;
+  r->begun = o->begun;
   r->n_groups = o->n_groups;
   memcpy(r->group, o->group, o->n_groups * sizeof *o->group);
   r->status = io->out[OPTIM_OUT_STATUS].t[0].data;

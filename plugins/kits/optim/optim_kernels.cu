@@ -55,7 +55,10 @@ static __device__ opk_head common(const opk_rules &r, double sum) {
 
 /* The number of the update, from 1, which its first call counts; 0 where nobody does, or it is skipped. */
 static __device__ int64_t count_update(const opk_rules &r, const opk_head &h) {
-  return r.count && !h.skip ? *r.count += r.first : 0;
+  if (!r.count || h.skip) return 0;
+  for (uint32_t k = 0; r.later && k < r.n_later; k++)
+    if (r.first) r.later[k] += r.begun >> k & 1;
+  return *r.count += r.first;
 }
 
 static __device__ void set_group(const opk_rules &r, const sp_group &group, int64_t count, opk_head *h) {
@@ -83,7 +86,8 @@ static __global__ void begin(const opk_rules r) {
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < r.n_groups; i += OPK_THREADS) {
     opk_head own = h;
-    set_group(r, r.group[i], count, &own);
+    uint32_t phase = r.group[i].phase;
+    set_group(r, r.group[i], phase && count ? r.later[phase - 1] : count, &own);
     r.head[i] = own;
   }
 }
@@ -94,7 +98,7 @@ static __global__ void average(const opk_table t, float weight, const opk_head *
   opk_share s = opk_share_of(t);
   for (int i = threadIdx.x; i < s.n; i += OPK_THREADS) {
     float p = s.p[i], e = s.m[i], d = __fsub_rn(p, e);
-    s.m[i] = head->first ? p : weight < 0.5f ? __fmaf_rn(weight, d, e) : __fmaf_rn(__fsub_rn(weight, 1), d, p);
+    s.m[i] = head[s.group].first ? p : weight < 0.5f ? __fmaf_rn(weight, d, e) : __fmaf_rn(__fsub_rn(weight, 1), d, p);
   }
 }
 

@@ -31,7 +31,7 @@ typedef struct opk_head {
   float lr, decay, clip;
   float keep;               /* of SGD: 1 - dampening, 1 in the first step */
   float shrink, rate, root; /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
-  int32_t skip, first;      /* first: of all updates */
+  int32_t skip, first;      /* first: of all updates of the group */
 } opk_head;
 
 typedef struct opk_rules {
@@ -43,7 +43,8 @@ typedef struct opk_rules {
   int32_t first; /* the first call of an update, which counts it and empties the status */
   double dampening, b1, b2, weight_decay;
   const sp_step *step;
-  int64_t *count, *in_a_row; /* state; NULL: there is none */
+  int64_t *count, *later, *in_a_row; /* state; NULL: there is none */
+  uint32_t n_later, begun;           /* as of optim */
   float *norm;               /* outputs; NULL: not there */
   int64_t *skipped, *status;
   opk_head *head; /* [n_groups] */

@@ -10,7 +10,7 @@
 typedef struct adamw_job adamw_job;
 /* Of a group. */
 typedef struct adamw_pace {
-  float shrink, rate; /* 1 - lr * weight_decay, lr / (1 - b1^t) */
+  float shrink, rate, root; /* 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
 } adamw_pace;
 /* Gives whether a gradient is not finite. */
 typedef unsigned (*adamw_fn)(const adamw_job *j, const adamw_pace *pace, const float *g, float *p, float *m, float *v,
@@ -23,7 +23,6 @@ struct adamw_job {
   optim_pass pass;
   adamw_pace pace[SP_MAX_GROUPS];
   float b1, b2, c1, c2; /* c: 1 - b */
-  float root;           /* sqrt(1 - b2^t) */
   float eps, clip;
   bool clips;
 };
@@ -31,7 +30,7 @@ struct adamw_job {
 static inline __attribute__((always_inline)) unsigned
 update_body(const adamw_job *j, const adamw_pace *pace, const float *g, float *p, float *m, float *v, int64_t n) {
   float shrink = pace->shrink, rate = -pace->rate;
-  float b1 = j->b1, b2 = j->b2, c1 = j->c1, c2 = j->c2, root = j->root;
+  float b1 = j->b1, b2 = j->b2, c1 = j->c1, c2 = j->c2, root = pace->root;
   unsigned bad = 0;
   float eps = j->eps, clip = j->clips ? j->clip : 1.0f;
   for (int64_t i = 0; i < n; i++) {
@@ -103,13 +102,13 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   int rc = optim_begin(ctx, &a->o, io, &j.pass);
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;
-  double t = (double)optim_count(&a->o, io);
+  optim_count(&a->o, io);
   for (uint32_t k = 0; k < a->o.n_groups; k++) {
-    double own = optim_lr(&a->o, k, lr);
+    double own = optim_lr(&a->o, k, lr), t = (double)optim_updates(&a->o, io, k);
     j.pace[k] = (adamw_pace){.shrink = (float)(1 - own * optim_decay(&a->o, k, p->weight_decay)),
-                             .rate = (float)(own / (1 - pow(b1, t)))};
+                             .rate = (float)(own / (1 - pow(b1, t))),
+                             .root = (float)sqrt(1 - pow(b2, t))};
   }
-  j.root = (float)sqrt(1 - pow(b2, t));
   rc = par_run(ctx, optim_chunks(&a->o), update_chunk, &j);
   optim_end(&a->o, io, &j.pass);
   return rc;

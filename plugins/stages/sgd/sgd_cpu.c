@@ -10,7 +10,7 @@
 typedef struct sgd_job sgd_job;
 /* Of a group. */
 typedef struct sgd_pace {
-  float lr, decay;
+  float lr, decay, keep; /* keep: 1 - dampening, 1 in the first step */
 } sgd_pace;
 /* Gives whether a gradient is not finite. */
 typedef unsigned (*sgd_fn)(const sgd_job *j, const sgd_pace *pace, const float *g, float *p, float *buf, int64_t n);
@@ -21,7 +21,7 @@ struct sgd_job {
   sgd_fn update;
   optim_pass pass;
   sgd_pace pace[SP_MAX_GROUPS];
-  float mu, keep, clip; /* keep: 1 - dampening, 1 in the first step */
+  float mu, clip;
   bool momentum, nesterov, clips;
 };
 
@@ -29,7 +29,7 @@ struct sgd_job {
 static inline __attribute__((always_inline)) unsigned update_body(const sgd_job *j, const sgd_pace *pace,
                                                                   const float *g, float *p, float *buf, int64_t n) {
   unsigned bad = 0;
-  float lr = -pace->lr, decay = pace->decay, mu = j->mu, keep = j->keep, clip = j->clip;
+  float lr = -pace->lr, decay = pace->decay, mu = j->mu, keep = pace->keep, clip = j->clip;
   if (!j->momentum && !j->clips && decay == 0) {
     for (int64_t i = 0; i < n; i++) {
       bad |= optim_bad(g[i]);
@@ -97,17 +97,17 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                .io = io,
                .update = choose(),
                .mu = (float)p->momentum,
-               .keep = 1,
                .momentum = p->momentum != 0,
                .nesterov = p->nesterov,
                .clips = p->common.clip_norm > 0};
-  for (uint32_t k = 0; k < s->o.n_groups; k++)
-    j.pace[k] = (sgd_pace){.lr = (float)optim_lr(&s->o, k, io->step->live[0]),
-                           .decay = (float)optim_decay(&s->o, k, p->weight_decay)};
   int rc = optim_begin(ctx, &s->o, io, &j.pass);
   if (rc || j.pass.skip) return rc;
   j.clip = j.pass.clip;
-  if (optim_count(&s->o, io) > 1) j.keep = (float)(1 - p->dampening);
+  optim_count(&s->o, io);
+  for (uint32_t k = 0; k < s->o.n_groups; k++)
+    j.pace[k] = (sgd_pace){.lr = (float)optim_lr(&s->o, k, io->step->live[0]),
+                           .decay = (float)optim_decay(&s->o, k, p->weight_decay),
+                           .keep = optim_updates(&s->o, io, k) > 1 ? (float)(1 - p->dampening) : 1};
   rc = par_run(ctx, optim_chunks(&s->o), update_chunk, &j);
   optim_end(&s->o, io, &j.pass);
   return rc;
