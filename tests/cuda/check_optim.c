@@ -24,6 +24,7 @@ static const struct optimizer {
     {"adamw", "defaults", NULL, false},
     {"adamw", "everything",
      "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1, clip_norm = 3, ema = 0.99 }", false},
+    {"adamw", "AMSGrad", "{ lr = 0.01, betas = { 0.8, 0.5 }, amsgrad = true, ema = 0.9 }", false},
 };
 
 static const sp_group groups[] = {{1, 1, 0}, {0.1, 0, 0}, {0, 1, 0}, {0.75, 0.5, 1}, {3, 2, 2}};

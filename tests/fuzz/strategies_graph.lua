@@ -322,6 +322,7 @@ local function optimizer(b)
     if rng.chance(0.2) then p.report_norm = "true" end
     if rng.chance(0.3) then p.ema = rng.pick { "0.9", "0.3" } end
     if rng.chance(0.4) then p.groups = groups(b) end
+    if stage == "adamw" and rng.chance(0.3) then p.amsgrad = "true" end
     if rng.chance(0.2) then p.no_decay = '"norm_bias"' end
   end
   b.nodes[#b.nodes + 1] = { name = "opt", stage = stage, params = p, ins = {}, optimizer = true, live = { "lr", 0.02 } }

@@ -45,6 +45,8 @@ CASES = [
      lambda n: None if "mid" in n else (0.25 if n.startswith("body") else 1, 1), 1),
     ("adamw", {"weight_decay": 0.2, "clip_norm": 0.3, "no_decay": "norm_bias", "groups": [["body.*", {"frozen": True}]]},
      lambda n: None if n.startswith("body") else norm_bias(n), 2),
+    ("adamw", {"weight_decay": 0.2, "amsgrad": True, "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
+     lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
 ]
 
 
@@ -55,7 +57,7 @@ def table(groups):
 
 def theirs(name, params, factors, k, start, x, y):
     w = {n: torch.tensor(v, requires_grad=factors(n) is not None) for n, v in start.items()}
-    more = {p: params[p] for p in ("momentum",) if p in params}
+    more = {p: params[p] for p in ("momentum", "amsgrad") if p in params}
     groups = [{"params": [v], "weight_decay": params.get("weight_decay", 0) * factors(n)[1], "factor": factors(n)[0]}
               for n, v in w.items() if factors(n)]
     opt = (torch.optim.SGD if name == "sgd" else torch.optim.AdamW)(groups, lr=0.1, **more)

@@ -69,7 +69,7 @@ def grouped(opt, theirs, groups):
     """The same optimizer with a group of parameters for each pair of factors."""
     n, base = len(groups), opt.defaults
     return type(opt)([{"params": theirs[k::n], "lr": base["lr"] * f[0], "weight_decay": base["weight_decay"] * f[1]}
-                      for k, f in enumerate(groups)], **{k: base[k] for k in ("lr", "momentum", "betas", "eps", "nesterov") if k in base})
+                      for k, f in enumerate(groups)], **{k: base[k] for k in ("lr", "momentum", "betas", "eps", "nesterov", "amsgrad") if k in base})
 
 
 def sgd(**kw):
@@ -98,6 +98,8 @@ for kw in ({}, {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0
     st = run("adamw", params, lambda p: torch.optim.AdamW(p, **kw), exact=False)
     r.true("adamw step count", st.weights()["step"] == STEPS, str(st.weights()["step"]))
 run("adamw", {"lr": 0.01, "clip_norm": 0.5}, lambda p: torch.optim.AdamW(p, lr=0.01), clip=0.5, exact=False)
+run("adamw", {"lr": 0.01, "betas": [0.9, 0.5], "amsgrad": True, "clip_norm": 0.5},
+    lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.9, 0.5), amsgrad=True), clip=0.5, exact=False)
 run("adamw", {}, lambda p: torch.optim.AdamW(p), lrs=[1e-2, 1e-3, 0.0, 1e-4, 1e-3], order=CHANNELS_LAST, exact=False)
 
 FACTORS = [(1, 1), (0.1, 0), (0.75, 2)]
@@ -107,6 +109,8 @@ run("sgd", {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True}
 run("sgd", {"lr": 0.1, "clip_norm": 1.0}, sgd(lr=0.1), clip=1.0, groups=FACTORS, exact=False)
 run("adamw", {"lr": 0.01, "weight_decay": 0.1}, lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1), groups=FACTORS, exact=False)
 run("adamw", {"lr": 0.01, "ema": 0.9, "clip_norm": 0.5}, lambda p: torch.optim.AdamW(p, lr=0.01), clip=0.5, groups=FACTORS, exact=False)
+run("adamw", {"lr": 0.01, "weight_decay": 0.1, "amsgrad": True}, lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, amsgrad=True),
+    groups=FACTORS, exact=False)
 
 for name in ("sgd", "adamw"):
     a, b = [run_threads.outputs()["weights"][2] for run_threads in

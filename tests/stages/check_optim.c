@@ -214,7 +214,8 @@ static const struct {
                   {"sgd", "momentum = 0.9, nesterov = true,"},
                   {"sgd", "clip_norm = 1,"},
                   {"adamw", ""},
-                  {"adamw", "report_norm = true,"}};
+                  {"adamw", "report_norm = true,"},
+                  {"adamw", "amsgrad = true,"}};
 
 START_TEST(gradients_that_are_not_finite_stop) {
   static const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -414,11 +415,37 @@ START_TEST(adamw_formula) {
 }
 END_TEST
 
+/* The largest mean square of all steps counts: after a large gradient steps stay small. */
+START_TEST(amsgrad_formula) {
+  double m[SMALL] = {0}, v[SMALL] = {0}, most[SMALL] = {0}, p[SMALL];
+  open_stage("adamw", "{ lr = 0.01, betas = { 0.8, 0.5 }, amsgrad = true }", 2);
+  for (int i = 0; i < SMALL; i++) p[i] = p1[i];
+  for (int step = 1; step <= 5; step++) {
+    float g[SMALL];
+    for (int i = 0; i < SMALL; i++) g[i] = g1[i] * (step == 2 ? 8 : 1);
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g));
+    ok(spt_forward(t, (uint64_t)step - 1));
+    for (int i = 0; i < SMALL; i++) {
+      p[i] *= 1 - 0.01 * 0.01;
+      m[i] = 0.8 * m[i] + 0.2 * g[i];
+      v[i] = 0.5 * v[i] + 0.5 * (double)g[i] * g[i];
+      most[i] = fmax(most[i], v[i]);
+      p[i] -= 0.01 / (1 - pow(0.8, step)) * m[i] / (sqrt(most[i] / (1 - pow(0.5, step))) + 1e-8);
+    }
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    for (int i = 0; i < SMALL; i++) ck_assert_double_eq_tol(got[i], p[i], 1e-6);
+    ok(spt_get(t, SPT_WEIGHT, 0, spt_weight_index(t, "max_exp_avg_sq.1"), got));
+    for (int i = 0; i < SMALL; i++) ck_assert_double_eq_tol(got[i], most[i], 1e-5 * (1 + most[i]));
+  }
+}
+END_TEST
+
 START_TEST(same_bits_for_any_team) {
   static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, weight_decay = 0.1, clip_norm = 1 }"},
-                                         {"adamw", "{ clip_norm = 1 }"}};
+                                         {"adamw", "{ clip_norm = 1 }"},
+                                         {"adamw", "{ amsgrad = true }"}};
   static float first[BIG];
-  for (int k = 0; k < 2; k++)
+  for (size_t k = 0; k < SP_ARRAY(cases); k++)
     for (int threads = 1; threads <= 4; threads++) {
       open_stage(cases[k][0], cases[k][1], threads);
       for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
@@ -430,9 +457,10 @@ END_TEST
 
 /* Moments and step count are all the state there is: copied into a fresh instance, it goes on with the same bits. */
 START_TEST(state_is_complete) {
-  static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, dampening = 0.3 }"}, {"adamw", NULL}};
+  static const char *const cases[][2] = {
+      {"sgd", "{ momentum = 0.9, dampening = 0.3 }"}, {"adamw", NULL}, {"adamw", "{ amsgrad = true }"}};
   static float kept[8][BIG], weights[BIG];
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k < SP_ARRAY(cases); k++) {
     open_stage(cases[k][0], cases[k][1], 2);
     for (uint64_t step = 0; step < 2; step++) ok(spt_forward(t, step));
     int n = spt_count(t, SPT_WEIGHT, 0);
@@ -464,6 +492,9 @@ START_TEST(state_names) {
   ck_assert_str_eq(spt_weight_name(t, 1), "exp_avg.1");
   ck_assert_str_eq(spt_weight_name(t, 2), "exp_avg_sq.0");
   ck_assert_str_eq(spt_weight_name(t, 4), "step");
+  open_stage("adamw", "{ amsgrad = true }", 1);
+  ck_assert_str_eq(spt_weight_name(t, 4), "max_exp_avg_sq.0");
+  ck_assert_str_eq(spt_weight_name(t, 6), "step");
 }
 END_TEST
 
@@ -539,6 +570,7 @@ int main(void) {
   tcase_add_loop_test(c, skipping_costs_no_bits, 0, (int)SP_ARRAY(optimizers));
   tcase_add_test(c, norm_only_where_asked);
   tcase_add_test(c, adamw_formula);
+  tcase_add_test(c, amsgrad_formula);
   tcase_add_test(c, same_bits_for_any_team);
   tcase_add_test(c, state_is_complete);
   tcase_add_test(c, state_names);

@@ -56,6 +56,8 @@ typedef struct optim_params {
     .doc = "so many updates skipped in a row stop the run; only with nonfinite = \"skip\""                            \
   }
 
+#define OPTIM_MOMENTS 3 /* most kinds of a stage */
+
 typedef struct optim {
   const optim_params *p;
   int64_t chunk;   /* elements of one work item */

@@ -21,6 +21,10 @@ optim_span optim_find(const optim *o, int64_t chunk) {
   return (optim_span){lo, at, left < o->chunk ? left : o->chunk};
 }
 
+static void tell(optim_pass *pass, unsigned bad) {
+  if (bad) atomic_store_explicit(&pass->bad, 1, memory_order_relaxed);
+}
+
 typedef struct norm_job {
   const optim *o;
   const sp_list *g;
@@ -84,7 +88,7 @@ static int scan_chunk(void *arg, int64_t chunk, int worker) {
   const float *g = (const float *)j->g->t[s.tensor].data + s.at;
   unsigned bad = 0;
   for (int64_t i = 0; i < s.n; i++) bad |= optim_bad(g[i]);
-  optim_tell(j->pass, bad);
+  tell(j->pass, bad);
   (void)worker;
   return SP_OK;
 }
@@ -111,14 +115,6 @@ static void lerp(float weight, const float *p, float *e, int64_t n) {
   }
 #endif
   lerp_body(weight, p, e, n);
-}
-
-void optim_average(const optim *o, const sp_io *io, const optim_span *s) {
-  if (!optim_averages(o)) return;
-  const float *p = (const float *)io->out[OPTIM_OUT_WEIGHTS].t[s->tensor].data + s->at;
-  float *e = optim_ema(o, io, s->tensor) + s->at;
-  if (optim_updates(o, io, o->group_of[s->tensor]) > 1) lerp((float)(1 - o->p->ema), p, e, s->n);
-  else memcpy(e, p, (size_t)s->n * sizeof *e);
 }
 
 /* Of the first call of an update, or of any that has something to tell. */
@@ -162,6 +158,38 @@ int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass) 
   return SP_OK;
 }
 
-void optim_end(const optim *o, const sp_io *io, optim_pass *pass) {
+static void average(const optim *o, const sp_io *io, const optim_span *s) {
+  if (!optim_averages(o)) return;
+  const float *p = (const float *)io->out[OPTIM_OUT_WEIGHTS].t[s->tensor].data + s->at;
+  float *e = optim_ema(o, io, s->tensor) + s->at;
+  if (optim_updates(o, io, o->group_of[s->tensor]) > 1) lerp((float)(1 - o->p->ema), p, e, s->n);
+  else memcpy(e, p, (size_t)s->n * sizeof *e);
+}
+
+typedef struct update_job {
+  const optim *o;
+  const sp_io *io;
+  optim_pass *pass;
+  optim_fn fn;
+  const void *rule;
+} update_job;
+
+static int update_chunk(void *arg, int64_t chunk, int worker) {
+  update_job *j = arg;
+  optim_span s = optim_find(j->o, chunk);
+  if (!optim_is_here(j->io, s.tensor)) return SP_OK;
+  const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
+  float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at, *m[OPTIM_MOMENTS] = {NULL};
+  for (uint32_t k = 0; k < j->o->kinds; k++) m[k] = optim_moment(j->o, j->io, k, s.tensor) + s.at;
+  tell(j->pass, j->fn(j->rule, j->o->group_of[s.tensor], g, p, m, s.n));
+  average(j->o, j->io, &s);
+  (void)worker;
+  return SP_OK;
+}
+
+int optim_update(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule) {
+  update_job j = {o, io, pass, fn, rule};
+  int rc = par_run(ctx, optim_chunks(o), update_chunk, &j);
   if (o->p->nonfinite == OPTIM_STOP) put_status(io, atomic_load(&pass->bad), 1);
+  return rc;
 }

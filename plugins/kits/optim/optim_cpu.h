@@ -10,6 +10,29 @@
 
 #define OPTIM_CHUNK 16384 /* elements of one work item; sums are made per chunk and added in chunk order */
 
+/* The update of n elements p of a tensor in a group, by their gradient g, of which it gives whether one is not finite.
+ * m: the same elements of each moment. */
+#define OPTIM_FN_ARGS \
+  const void *rule, uint32_t group, const float *restrict g, float *restrict p, float *const *m, int64_t n
+typedef unsigned (*optim_fn)(OPTIM_FN_ARGS);
+
+/* NAME_best() gives NAME_body(OPTIM_FN_ARGS), which is to be inlined, as it is compiled for this processor. */
+#define OPTIM_INLINE static inline __attribute__((always_inline)) unsigned
+#if defined(__x86_64__)
+#define OPTIM_BEST(name)                                                                                \
+  static unsigned name##_base(OPTIM_FN_ARGS) { return name##_body(rule, group, g, p, m, n); }           \
+  __attribute__((target("avx2,fma"))) static unsigned name##_avx2(OPTIM_FN_ARGS) {                      \
+    return name##_body(rule, group, g, p, m, n);                                                        \
+  }                                                                                                     \
+  static optim_fn name##_best(void) {                                                                   \
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? name##_avx2 : name##_base; \
+  }
+#else
+#define OPTIM_BEST(name)                                                                      \
+  static unsigned name##_base(OPTIM_FN_ARGS) { return name##_body(rule, group, g, p, m, n); } \
+  static optim_fn name##_best(void) { return name##_base; }
+#endif
+
 typedef struct optim_span {
   uint32_t tensor;
   int64_t at, n; /* elements */
@@ -19,7 +42,7 @@ typedef struct optim_span {
 typedef struct optim_pass {
   float clip;     /* factor that clips gradients to clip_norm, as torch.nn.utils.clip_grad_norm_; 1 where none does */
   int skip;       /* leave weights and state as they are */
-  atomic_int bad; /* a gradient is not finite: told by the update through optim_tell() */
+  atomic_int bad; /* a gradient is not finite: told by the status output */
 } optim_pass;
 
 size_t optim_scratch(const optim *o);
@@ -28,9 +51,8 @@ optim_span optim_find(const optim *o, int64_t chunk);
 /* What survey() writes: the sum of squares of each chunk. */
 int optim_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
 
-/* Before the update: norm, clipping, and whether to skip. After it, unless it was skipped: the status output. */
+/* Before the update: norm, clipping, and whether to skip. */
 int optim_begin(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass);
-void optim_end(const optim *o, const sp_io *io, optim_pass *pass);
 
 /* The first call of an update counts it. */
 static inline void optim_count(const optim *o, const sp_io *io) {
@@ -47,12 +69,8 @@ static inline int64_t optim_updates(const optim *o, const sp_io *io, uint32_t gr
   return phase ? optim_later(o, io)[phase - 1] : *optim_step(o, io);
 }
 
-/* Behind the update of a span, whose step is counted: the averages of its weights, where such are kept. */
-void optim_average(const optim *o, const sp_io *io, const optim_span *s);
-
-static inline void optim_tell(optim_pass *pass, unsigned bad) {
-  if (bad) atomic_store_explicit(&pass->bad, 1, memory_order_relaxed);
-}
+/* fn over all tensors that are updated in this call, and their averages, where such are kept. The step is counted. */
+int optim_update(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule);
 
 /* 1 for NaN and infinities. On bits, which vectorises where a comparison of floats does not. */
 static inline unsigned optim_bad(float v) {

@@ -17,17 +17,19 @@ size_t optim_cuda_scratch(const optim *o) {
 }
 
 uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_table *t) {
-  uint32_t end = o->n - from < OPK_LIST ? o->n : from + OPK_LIST;
-  *t = (opk_table){.base = o->first[from], .n = end - from};
+  uint32_t lists = o->kinds ? 2 + o->kinds : 3,
+           most = OPK_POINTERS / lists < OPK_LIST ? OPK_POINTERS / lists : OPK_LIST;
+  uint32_t end = o->n - from < most ? o->n : from + most;
+  *t = (opk_table){.base = o->first[from], .n = end - from, .lists = lists};
   for (uint32_t i = from; i < end; i++) {
     uint32_t k = i - from;
     int64_t chunks = optim_is_here(io, i) ? o->first[i + 1] - o->first[i] : 0;
     t->first[k + 1] = t->first[k] + (uint32_t)chunks;
     t->tail[k] = chunks ? (uint32_t)(o->count[i] - (chunks - 1) * OPK_CHUNK) : 0;
-    t->g[k] = io->in[OPTIM_IN_GRADIENTS].t[i].data;
-    t->p[k] = io->out[OPTIM_OUT_WEIGHTS].t[i].data;
-    t->m[k] = optim_moment(o, io, 0, i);
-    t->v[k] = optim_moment(o, io, 1, i);
+    float **at = t->at + (size_t)k * lists;
+    at[0] = io->in[OPTIM_IN_GRADIENTS].t[i].data;
+    at[1] = io->out[OPTIM_OUT_WEIGHTS].t[i].data;
+    for (uint32_t kind = 0; kind < o->kinds; kind++) at[2 + kind] = optim_moment(o, io, kind, i);
     t->group[k] = o->group_of[i];
   }
   return end;
@@ -94,7 +96,7 @@ int optim_cuda_average(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_h
     opk_table t;
     uint32_t first = from;
     from = optim_cuda_table(o, io, from, &t);
-    for (uint32_t i = first; i < from; i++) t.m[i - first] = optim_ema(o, io, i);
+    for (uint32_t i = first; i < from; i++) t.at[(i - first) * t.lists + 2] = optim_ema(o, io, i);
     rc = cuda_check(ctx, opk_average(ctx->stream, &t, (float)(1 - o->p->ema), head), "averaging weights");
   }
   return rc;

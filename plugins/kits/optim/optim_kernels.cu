@@ -97,8 +97,10 @@ static __global__ void average(const opk_table t, float weight, const opk_head *
   if (head->skip) return;
   opk_share s = opk_share_of(t);
   for (int i = threadIdx.x; i < s.n; i += OPK_THREADS) {
-    float p = s.p[i], e = s.m[i], d = __fsub_rn(p, e);
-    s.m[i] = head[s.group].first ? p : weight < 0.5f ? __fmaf_rn(weight, d, e) : __fmaf_rn(__fsub_rn(weight, 1), d, p);
+    float p = s.p[i], e = s.m[0][i], d = __fsub_rn(p, e);
+    s.m[0][i] = head[s.group].first ? p
+                : weight < 0.5f     ? __fmaf_rn(weight, d, e)
+                                    : __fmaf_rn(__fsub_rn(weight, 1), d, p);
   }
 }
 

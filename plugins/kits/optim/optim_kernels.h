@@ -11,19 +11,19 @@ extern "C" {
 #endif
 
 enum {
-  OPK_LIST = 96,   /* most tensors of one launch: with these its arguments stay below 4 KB */
-  OPK_CHUNK = 4096 /* elements of one block */
+  OPK_LIST = 96,      /* most tensors of one launch, */
+  OPK_POINTERS = 384, /* and pointers of all of them: with these its arguments stay below 4 KB */
+  OPK_CHUNK = 4096    /* elements of one block */
 };
 
 /* Tensors of one launch, cut into chunks, a block each. */
 typedef struct opk_table {
-  int64_t base; /* chunks of the launches before */
-  uint32_t n;
+  int64_t base;                 /* chunks of the launches before */
+  uint32_t n, lists;            /* lists: pointers of a tensor, 3 or more */
   uint32_t first[OPK_LIST + 1]; /* chunk of this launch that each begins with */
   uint32_t tail[OPK_LIST];      /* elements of its last chunk */
-  const float *g[OPK_LIST];
-  float *p[OPK_LIST], *m[OPK_LIST], *v[OPK_LIST]; /* weights and moments; NULL: there are none */
-  uint8_t group[OPK_LIST];                        /* whose head it reads */
+  float *at[OPK_POINTERS];      /* [n][lists]: gradient, weight and moments; NULL: there is none */
+  uint8_t group[OPK_LIST];      /* whose head it reads */
 } opk_table;
 
 /* What an update reads of the device: worked out once, by opk_begin(), for each group. */
@@ -61,7 +61,7 @@ typedef struct opk_kept {
 
 int opk_squares(void *stream, const opk_table *table, double *part);
 int opk_begin(void *stream, const opk_rules *rules);
-/* Averages, in the place of m, of the weights p. */
+/* Averages, in the place of the first moment, of the weights. */
 int opk_average(void *stream, const opk_table *table, float weight, const opk_head *head);
 int opk_keep(void *stream, const opk_kept *list, const opk_head *head);
 

@@ -6,9 +6,9 @@
 
 int adamw_create(sp_ctx *ctx, const void *params, void **self) {
   const adamw_params *p = params;
-  for (int i = 0; i < ADAMW_MOMENTS; i++)
+  for (uint32_t i = 0; i < p->betas.n; i++)
     if (p->betas.v[i] >= 1)
-      return ctx->host->fail(ctx, SP_E_RANGE, "betas[%d] is %g, but must be below 1", i + 1, p->betas.v[i]);
+      return ctx->host->fail(ctx, SP_E_RANGE, "betas[%u] is %g, but must be below 1", i + 1, p->betas.v[i]);
   adamw *a = calloc(1, sizeof *a);
   if (!a) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for the instance");
   a->p = p;
@@ -23,8 +23,8 @@ void adamw_destroy(void *self) {
 }
 
 int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk) {
-  static const char *const kinds[ADAMW_MOMENTS] = {"exp_avg", "exp_avg_sq"};
-  int rc = optim_plan(ctx, &a->o, plan, &a->p->common, kinds, ADAMW_MOMENTS, chunk);
+  static const char *const kinds[ADAMW_MOMENTS] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  int rc = optim_plan(ctx, &a->o, plan, &a->p->common, kinds, a->p->amsgrad ? ADAMW_MOMENTS : ADAMW_LARGEST, chunk);
   if (rc) return rc;
   plan->restores = optim_restores(&a->o);
   return SP_OK;
@@ -44,8 +44,8 @@ const sp_param adamw_param_table[] = {{.name = "lr",
                                        .def_str = "0.9,0.999",
                                        .min = 0,
                                        .max = 1,
-                                       .min_n = ADAMW_MOMENTS,
-                                       .max_n = ADAMW_MOMENTS,
+                                       .min_n = 2,
+                                       .max_n = 2,
                                        .doc = "decay of the running means of gradient and squared gradient"},
                                       {.name = "eps",
                                        .type = SP_PARAM_FLOAT,
@@ -61,5 +61,9 @@ const sp_param adamw_param_table[] = {{.name = "lr",
                                        .min = 0,
                                        .max = 1e6,
                                        .doc = "weights shrink by this times the learning rate"},
+                                      {.name = "amsgrad",
+                                       .type = SP_PARAM_BOOL,
+                                       .offset = offsetof(adamw_params, amsgrad),
+                                       .doc = "divide by the largest mean squared gradient that there was"},
                                       OPTIM_PARAM_ROWS(adamw_params),
                                       {.name = NULL}};

@@ -8,12 +8,13 @@
 
 #define ADAMW_DOC "Adam with decoupled weight decay"
 
-enum { ADAMW_MOMENT_1, ADAMW_MOMENT_2, ADAMW_MOMENTS };
+enum { ADAMW_MEAN, ADAMW_SQUARE, ADAMW_LARGEST, ADAMW_MOMENTS }; /* LARGEST: with amsgrad alone */
 
 typedef struct adamw_params {
   double lr;
   sp_floats betas;
   double eps, weight_decay;
+  int32_t amsgrad;
   optim_params common;
 } adamw_params;
 

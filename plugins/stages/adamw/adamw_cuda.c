@@ -21,7 +21,8 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                      .c1 = (float)(1 - b1),
                      .c2 = (float)(1 - b2),
                      .eps = (float)a->p->eps,
-                     .clips = a->p->common.clip_norm > 0};
+                     .clips = a->p->common.clip_norm > 0,
+                     .amsgrad = a->p->amsgrad};
   int rc = optim_cuda_begin(ctx, &a->o, io, &rules);
   for (uint32_t from = 0; from < a->o.n && !rc;) {
     opk_table t;

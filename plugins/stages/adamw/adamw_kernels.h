@@ -12,7 +12,7 @@ extern "C" {
 /* Constants of an update; c: 1 - b. */
 typedef struct adamw_rule {
   float b1, b2, c1, c2, eps;
-  int clips;
+  int clips, amsgrad;
 } adamw_rule;
 
 /* head and status are of the device. Enqueues on the stream and returns a cudaError_t. */

@@ -15,11 +15,12 @@ struct sgd_step {
     clip = h.clip;
   }
 
-  __device__ void step(float g, float &p, float &buf, float &) const {
+  __device__ void step(float g, float &p, float *m) const {
     float d = r.clips ? __fmul_rn(g, clip) : g;
     if (decay != 0) d = __fmaf_rn(decay, p, d);
     if (r.momentum) {
-      buf = __fmaf_rn(keep, d, __fmul_rn(r.mu, buf));
+      float buf = __fmaf_rn(keep, d, __fmul_rn(r.mu, m[0]));
+      m[0] = buf;
       d = r.nesterov ? __fmaf_rn(r.mu, buf, d) : buf;
     }
     p = __fmaf_rn(lr, d, p);
