@@ -17,6 +17,11 @@ _DTYPES = {1: np.uint8, 2: np.int8, 3: np.int32, 4: np.int64, 5: np.float16, 7: 
 _CODES = {np.dtype(v): k for k, v in _DTYPES.items()}
 
 
+class _Group(ctypes.Structure):
+    """sp_group"""
+    _fields_ = [("lr", ctypes.c_double), ("decay", ctypes.c_double), ("phase", ctypes.c_uint64)]
+
+
 class StageError(Exception):
     pass
 
@@ -128,7 +133,7 @@ class Stage:
         _lib.spt_set_torch(self._t, int(torch_init))
         _lib.spt_set_frozen(self._t, int(frozen))
         if groups:  # of an optimizer: (factor on lr, on decay) of each
-            self._groups = (ctypes.c_double * (2 * len(groups)))(*[v for g in groups for v in g])
+            self._groups = (_Group * len(groups))(*[_Group(*g) for g in groups])
             _lib.spt_set_groups(self._t, len(groups), self._groups)
         self._check(_lib.spt_plan(self._t, int(training)))
 

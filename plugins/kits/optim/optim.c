@@ -128,7 +128,7 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   o->kinds = kinds;
   o->lists = kinds + (p->ema > 0);
   o->n_kept = p->nonfinite == OPTIM_SKIP ? plan->in[OPTIM_IN_STATISTICS].n : 0;
-  o->n_state = (o->lists ? o->lists * in->n + 1 + (plan->n_phases > 1) : 0) + (p->nonfinite == OPTIM_SKIP ? 1 : 0) + o->n_kept;
+  o->n_state = (o->lists ? o->lists * in->n + 1 + (plan->n_phases > 1) : 0) + (p->nonfinite == OPTIM_SKIP) + o->n_kept;
   o->count = calloc(in->n + 1, sizeof *o->count);
   o->first = calloc(in->n + 1, sizeof *o->first);
   o->state = calloc(o->n_state + 1, sizeof *o->state);
