@@ -13,7 +13,9 @@ local opt = train_options.args({
     value = "DIR|FILE" },
   val = { "", "folder with the images and maps for validation", default = "part of --data", value = "DIR", sets = "reader.val_path" },
   steps = { 1000, "optimizer steps", min = 1 },
-  cost = { "absolute", "what a difference costs", choices = { "absolute", "square", "huber" } },
+  loss = { "l1", "what a difference costs: its size, its square (mse), or half its square up to --huber-delta and straight from there on",
+    choices = { "l1", "mse", "huber" } },
+  huber_delta = { 1.0, "with --loss huber: where it becomes straight, in what is learned: deviations of the values", min = 1e-6, max = 1e6 },
   standardize = { true, "values are learned less their mean, by their deviation in training; --no-standardize: as they are" },
   train_encoder = { false, "with --backbone: train it as well" },
   augment = { "none", "FILE.lua: a chain of what is done to training images and maps, such as the shipped chains/seg.lua",
@@ -27,6 +29,7 @@ local opt = train_options.args({
 }, { doc = "Trains a network that gives each pixel a number, such as a depth.", masks = true, size = 256 })
 
 if opt.data == "" then sp.usage "--data DIR is missing: a folder with images/ and depth/" end
+if opt.huber_delta ~= 1 and opt.loss ~= "huber" then sp.usage("--huber-delta: goes with --loss huber, not with %s", opt.loss) end
 
 local lowest, highest -- value of the training part
 
@@ -62,7 +65,7 @@ measure.add(g, opt, {
   kind = "depth", logits = values, targets = map, classes = 1, scale = scale.std[1], offset = scale.mean[1], least = opt.least,
   lowest = lowest,
 })
-t:train(g.mse { values, map, cost = opt.cost, ignore_nan = true })
+t:train(g[opt.loss] { values, map, delta = opt.loss == "huber" and opt.huber_delta or nil, ignore_nan = true })
 
 local function of(v) return (v - scale.mean[1]) / scale.std[1] end
 t:run(function(one, seen)

@@ -81,10 +81,12 @@ end
 -- One channel behind bce says how probable 1 is, beside 0.
 local function is_binary(loss, shape) return loss == "bce" and #shape == 4 and shape[2] == 1 end
 
+local of_numbers = { mse = true, l1 = true, huber = true }
+
 -- What an output is, by the loss that judges it. One that is not known judges classes.
 local function kind_of(loss, shape)
-  if loss == "mse" and #shape == 4 and shape[2] == 1 then return "map" end
-  if loss == "mse" or #shape ~= 2 and #shape ~= 4 then return "numbers" end
+  if of_numbers[loss] and #shape == 4 and shape[2] == 1 then return "map" end
+  if of_numbers[loss] or #shape ~= 2 and #shape ~= 4 then return "numbers" end
   if is_binary(loss, shape) then return "mask" end
   if loss == "bce" then return #shape == 2 and "labels" or "numbers" end
   return #shape == 4 and "mask" or "class"

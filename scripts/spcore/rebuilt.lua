@@ -77,7 +77,7 @@ function rebuilt.other(kind, out, run, before)
     if other ~= kind and fits(out, other) then return ("%sspcore run %s --weights %s predicts it"):format(before, script, run) end
   end
   if out.kind ~= "numbers" or #out.shape ~= 4 then return "" end
-  return before .. "of numbers of pixels maps are predicted, N x 1 x H x W behind mse, and masks of two classes, N x 1 x H x W "
+  return before .. "of numbers of pixels maps are predicted, N x 1 x H x W behind l1, mse or huber, and masks of two classes, N x 1 x H x W "
     .. "behind bce; for more classes train it with cross_entropy"
 end
 

@@ -190,6 +190,7 @@ def trained(c):
     fill(c, [npy(a) for a in HEIGHTS], "npy")
     small = "run train_map.lua --size 8 --levels 1 --width 1 --batch 2 --steps 1 --threads 1 --quiet --device cpu"
     c.cures(small, "--data DIR is missing", ("--data DIR", "--data d"), status=2)
+    c.cures(small + " --data d --huber-delta 2 --metrics mae", "--huber-delta: goes with --loss huber, not with l1", "--loss huber", status=2)
     c.cures(small + " --data d --augment gpu", "maps have no augmentation of their own", "--augment chains/seg.lua", status=2)
     c.cures(small.replace(" --quiet", "") + " --data d", "the maps have values down to -5.5", "--metrics mae,rmse,abs_rel,silog", status=0)
     c.run(small.replace(" --quiet", "") + " --data d --metrics abs_rel,delta1", 0, says=["validation SILog ", ", AbsRel ", "pixels whose truth is below the least value, 0.001, do not count"])

@@ -32,7 +32,12 @@ for what, params in pairs { cross_entropy = { label_smoothing = 0.1 }, dice = { 
 end
 falls("bce", 1, function(g, net, data) return g.bce { net, data.mask, pos_weight = 2 } end)
 falls("bce of numbers", 3, function(g, net, _, image) return g.bce { net, image } end)
-falls("mse", 3, function(g, net, _, image) return g.mse { net, image } end)
+for what, params in pairs { mse = {}, l1 = {}, huber = { delta = 0.1 } } do
+  falls(what, 3, function(g, net, _, image)
+    params[1], params[2] = net, image
+    return g[what](params)
+  end)
+end
 
 -- mse pulls its target as well: a layer on that side learns, too.
 do

@@ -55,7 +55,8 @@ local function weights(name) return t.read(path(name .. "/weights.safetensors"))
 run(small .. "--steps 8 --eval-every 4 --out one")
 run(small .. "--steps 8 --eval-every 4 --strategy pipelined --out two")
 t.ok(weights "one" == weights "two", "the strategy has no say")
-for name, more in pairs { rate = "--rate step", dropped = "--dropout 0.5" } do -- as in the other trainings
+for name, more in pairs { rate = "--rate step", dropped = "--dropout 0.5",
+  huber = "--loss huber --huber-delta 0.1" } do -- as in the other trainings
   run(small .. "--steps 8 --eval-every 4 " .. more .. " --out " .. name)
   t.ok(weights "one" ~= weights(name), more)
 end

@@ -196,7 +196,7 @@ text, said = predicted("scaled")
 t.match(said, "scaled.csv: numbers of 16 images")
 local age = tonumber(text:match "^file,age,weight\npairs/images/00000.png,([^,]+),")
 t.ok(age > 900 and age < 1100, "the mean that the reader took is added again: " .. age)
-train_rows("plain", "numbers", "", "mse", "nil")
+train_rows("plain", "numbers", "", "huber", "nil")
 t.match((predicted "plain"), "^file,value 1,value 2\n")
 t.match(select(2, run("run predict_seg.lua --weights plain --out pp pairs/images", 2)),
   "numbers, N x 2.*and predict_seg.lua wants a class for each pixel; spcore run predict_cls.lua %-%-weights plain predicts it")

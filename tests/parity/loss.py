@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cross_entropy, dice, focal, bce, mse, confusion, add, concat and dropout against PyTorch."""
+"""cross_entropy, dice, focal, bce, mse, l1, huber, confusion, add, concat and dropout against PyTorch."""
 import itertools
 import os
 import sys
@@ -156,16 +156,18 @@ for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2,
     other("bce", f"labels {classes}", lambda a, b: F.binary_cross_entropy_with_logits(a[:, 0], b.double()), few[:, :1],
           (truth % 2).astype(np.uint8), {}, order)
     other("mse", f"{classes} channels", lambda a, b: F.mse_loss(a, b.double()), few, target, {}, order)
-    other("mse", f"{classes} channels, absolute", lambda a, b: F.l1_loss(a, b.double()), few, target, {"cost": "absolute"}, order)
+    other("l1", f"{classes} channels", lambda a, b: F.l1_loss(a, b.double()), few, target, {}, order)
     for delta in (0.5, 2.0):
-        other("mse", f"{classes} channels, huber of {delta:g}", lambda a, b: F.huber_loss(a, b.double(), delta=delta), few, target,
-              {"cost": "huber", "delta": delta}, order)
+        other("huber", f"{classes} channels, delta {delta:g}", lambda a, b: F.huber_loss(a, b.double(), delta=delta), few, target,
+              {"delta": delta}, order)
+        other("huber", f"{classes} channels, as smooth_l1 of beta {delta:g}", lambda a, b: F.smooth_l1_loss(a, b.double(), beta=delta),
+              few, target, {"delta": delta, "weight": 1 / delta}, order)
     gaps = np.where(rng.random(few.shape) < 0.3, np.nan, target).astype(np.float32)
-    for cost, f in (("square", F.mse_loss), ("absolute", F.l1_loss), ("huber", F.huber_loss)):
-        other("mse", f"{classes} channels with gaps, {cost}", lambda a, b: f(a[~b.isnan()], b[~b.isnan()].double()), few, gaps,
-              {"cost": cost, "ignore_nan": True}, order)
-        other("mse", f"a map with gaps, {cost}", lambda a, b: f(a[:, 0][~b.isnan()], b[~b.isnan()].double()), few[:, :1],
-              np.ascontiguousarray(gaps[:, 0]), {"cost": cost, "ignore_nan": True}, order)
+    for stage, f in (("mse", F.mse_loss), ("l1", F.l1_loss), ("huber", F.huber_loss)):
+        other(stage, f"{classes} channels with gaps", lambda a, b: f(a[~b.isnan()], b[~b.isnan()].double()), few, gaps,
+              {"ignore_nan": True}, order)
+        other(stage, "a map with gaps", lambda a, b: f(a[:, 0][~b.isnan()], b[~b.isnan()].double()), few[:, :1],
+              np.ascontiguousarray(gaps[:, 0]), {"ignore_nan": True}, order)
 
 bad = rng.integers(0, 10, (4, 33, 35))
 bad[2, 3, 4], bad[3, 0, 0] = 12, -1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * check_bce.c - bce and mse: values and gradients by their definitions, targets in either order, refusals, and the same
- * bits however the work is cut. */
+ * check_bce.c - bce, mse, l1 and huber: values and gradients by their definitions, targets in either order, refusals,
+ * and the same bits however the work is cut. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,12 @@
 
 enum { LOGITS, LABELS };
 enum { LOSS, STATUS, VALID };
+enum { BCE, MSE, L1, HUBER, KINDS };
+
+static const char *const names[KINDS] = {"bce", "mse", "l1", "huber"};
+static const char *const given[KINDS] = {"{ pos_weight = 3 }", "{ weight = 0.5 }", "{ weight = 0.5 }",
+                                         "{ weight = 0.5, delta = 1.5 }"};
+#define DELTA 1.5
 
 static const int orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
 static spt *t;
@@ -49,8 +55,19 @@ static void float_targets(const int64_t *shape, int order) {
 static double bce(double x, double y, double w) { return (1 - y) * log1p(exp(x)) + w * y * log1p(exp(-x)); }
 static double bce_slope(double x, double y, double w) { return (1 - y) / (1 + exp(-x)) - w * y / (1 + exp(x)); }
 
+static double cost(int kind, double d) {
+  if (kind == MSE) return d * d;
+  if (kind == L1) return fabs(d);
+  return fabs(d) > DELTA ? DELTA * (fabs(d) - DELTA / 2) : d * d / 2;
+}
+static double cost_slope(int kind, double d) {
+  if (kind == MSE) return 2 * d;
+  if (kind == L1) return (d > 0) - (d < 0);
+  return fabs(d) > DELTA ? DELTA * ((d > 0) - (d < 0)) : d;
+}
+
 /* Runs, and compares with the sums over `counted` numbers; y is in row-major order, below 0 where it does not count. */
-static void compare(int64_t all, const float *y, int square, double w, double weight) {
+static void compare(int64_t all, const float *y, int kind, double w, double weight) {
   float *x = malloc((size_t)all * sizeof *x), *g = malloc((size_t)all * sizeof *g), loss;
   double want = 0;
   int64_t valid, m = 0;
@@ -64,8 +81,10 @@ static void compare(int64_t all, const float *y, int square, double w, double we
   for (int64_t i = 0; i < all; i++) m += y[i] >= 0;
   ck_assert_int_eq(valid, m);
   for (int64_t i = 0; i < all; i++) {
-    double d = x[i] - y[i], slope = y[i] < 0 ? 0 : square ? 2 * d : bce_slope(x[i], y[i], w), k = weight / (double)m;
-    if (y[i] >= 0) want += k * (square ? d * d : bce(x[i], y[i], w));
+    double d = (double)x[i] - y[i], k = weight / (double)m;
+    double slope = kind == BCE ? bce_slope(x[i], y[i], w) : cost_slope(kind, d);
+    if (y[i] < 0) slope = 0;
+    else want += k * (kind == BCE ? bce(x[i], y[i], w) : cost(kind, d));
     ck_assert_double_eq_tol(g[i], k * slope, 1e-6 * fabs(k * slope) + 1e-7 * fabs(k));
   }
   ck_assert_double_eq_tol(loss, want, 1e-6 * fabs(want));
@@ -76,15 +95,15 @@ static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {2, 10, 37, 41},
 
 START_TEST(numbers_as_targets) {
   for (size_t k = 0; k < SP_ARRAY(shapes); k++)
-    for (int square = 0; square < 2; square++) {
+    for (int kind = 0; kind < KINDS; kind++) {
       const int64_t *s = shapes[k], all = s[0] * s[1] * s[2] * s[3];
       float *y = malloc((size_t)all * sizeof *y);
       ck_assert_ptr_nonnull(y);
-      begin(square ? "mse" : "bce", square ? "{ weight = 0.5 }" : "{ pos_weight = 3 }", 2, s, orders[_i % 2], -6, 6);
+      begin(names[kind], given[kind], 2, s, orders[_i % 2], -6, 6);
       float_targets(s, orders[_i / 2]);
       ok(spt_plan(t, 1));
       ok(spt_get(t, SPT_IN, LABELS, 0, y));
-      compare(all, y, square, 3, square ? 0.5 : 1);
+      compare(all, y, kind, 3, kind == BCE ? 1 : 0.5);
       free(y);
     }
 }
@@ -100,7 +119,7 @@ START_TEST(labels_as_targets) {
     labels[i] = i % 7 == 3 ? 255 : i * 31 % 3 == 0, y[i] = labels[i] == 255 ? -1 : labels[i];
   begin("bce", "{ pos_weight = 0.25, ignore_index = 255, weight = 2 }", 2, s, orders[_i], -6, 6);
   ok(spt_input_of(t, LABELS, SP_U8, 3, rows, 0, labels));
-  compare(ALL, y, 0, 0.25, 2);
+  compare(ALL, y, BCE, 0.25, 2);
   labels[2 * 33 * 40 + 5] = 2;
   ok(spt_set(t, SPT_IN, LABELS, 0, labels));
   ck_assert_int_eq(spt_forward(t, 0), SP_E_DATA);
@@ -117,8 +136,8 @@ END_TEST
 
 START_TEST(gradients_are_slopes) {
   static const int64_t s[4] = {2, 3, 4, 5};
-  begin(_i % 2 ? "mse" : "bce", _i % 2 ? "{ weight = 2 }" : "{ pos_weight = 3 }", 2, s, orders[_i / 2 % 2], -2, 2);
-  float_targets(s, orders[_i / 4]);
+  begin(names[_i / 4], given[_i / 4], 2, s, orders[_i / 2 % 2], 1.1f, 4); /* away from where a slope jumps */
+  float_targets(s, orders[_i % 2]);
   ok(spt_plan(t, 1));
   ok(spt_gradcheck(t, 1e-2, 2e-3, 1e-5, 120));
 }
@@ -130,7 +149,7 @@ START_TEST(same_bits_for_any_team) {
   float *first = malloc(ALL * sizeof *first), *g = malloc(ALL * sizeof *g), loss[3];
   ck_assert(first && g);
   for (int k = 0; k < 3; k++) {
-    begin(_i ? "mse" : "bce", NULL, 1 + k, s, SP_ROW_MAJOR, -6, 6);
+    begin(names[_i], NULL, 1 + k, s, SP_ROW_MAJOR, -6, 6);
     float_targets(s, SP_CHANNELS_LAST);
     ok(spt_plan(t, 1));
     ok(spt_forward(t, 0));
@@ -147,7 +166,7 @@ START_TEST(a_loss_that_is_not_finite_stops) {
   static const int64_t s[4] = {1, 2, 1, 2};
   float x[4] = {0, 1, NAN, 2};
   for (int k = 0; k < 2; k++) {
-    begin(_i ? "mse" : "bce", k ? "{ nonfinite = 'ignore' }" : NULL, 1, s, SP_ROW_MAJOR, -1, 1);
+    begin(names[_i], k ? "{ nonfinite = 'ignore' }" : NULL, 1, s, SP_ROW_MAJOR, -1, 1);
     float_targets(s, SP_ROW_MAJOR);
     ok(spt_plan(t, 1));
     ok(spt_set(t, SPT_IN, LOGITS, 0, x));
@@ -167,8 +186,7 @@ static void refused(const char *name, int type, int dims, const int64_t *target,
 
 START_TEST(shapes_that_do_not_fit) {
   static const int64_t other[4] = {2, 3, 5, 4}, three[3] = {2, 4, 5}, same[4] = {2, 3, 4, 5};
-  static const char *const names[] = {"bce", "mse"};
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < KINDS; k++) {
     refused(names[k], SP_F32, 4, other, 0, "dimension 2 of the target is 5, of the input 4");
     refused(names[k], SP_F32, 3, three, 0, "the target has 3 dimensions, the input 4");
     refused(names[k], SP_F32, 4, same, SP_ORDER4(3, 2, 1, 0), "the target is neither row-major nor channels-last");
@@ -184,9 +202,9 @@ int main(void) {
   tcase_add_checked_fixture(c, NULL, teardown);
   tcase_add_loop_test(c, numbers_as_targets, 0, 4);
   tcase_add_loop_test(c, labels_as_targets, 0, 2);
-  tcase_add_loop_test(c, gradients_are_slopes, 0, 8);
-  tcase_add_loop_test(c, same_bits_for_any_team, 0, 2);
-  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, 2);
+  tcase_add_loop_test(c, gradients_are_slopes, 0, 4 * KINDS);
+  tcase_add_loop_test(c, same_bits_for_any_team, 0, KINDS);
+  tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, KINDS);
   tcase_add_test(c, shapes_that_do_not_fit);
   suite_add_tcase(s, c);
   return suite_run(s);
