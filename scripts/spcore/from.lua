@@ -5,6 +5,7 @@ local core = require "spcore.core"
 local first_weights = (require "spcore.checkpoint").first_weights
 local json = require "spcore.json"
 local known_file = require "spcore.known_file"
+local optimizers = require "spcore.optimizers"
 local progress = require "spcore.progress"
 local ranks = require "spcore.ranks"
 local sides = require "spcore.sides"
@@ -89,11 +90,7 @@ function from.load(g, opt, model)
   check_classes(opt, model)
   local file = sys.kind(opt.from) == "dir" and opt.from .. "/weights.safetensors" or opt.from
   local ignore = {} -- the moments of a checkpoint: this is another training
-  for name in pairs(known_file.header(file) or {}) do
-    for _, optimizer in ipairs { "adamw", "sgd" } do
-      if name:find("^" .. optimizer .. "%.") then ignore[1] = optimizer .. ".*" end
-    end
-  end
+  for i, stage in ipairs(optimizers.kept(known_file.header(file) or {})) do ignore[i] = stage .. ".*" end
   local ok, why = pcall(g.load, g, { file, prefix = "", ignore = ignore[1] and ignore or nil })
   if not ok then core.fail(("--from %s: %s"):format(opt.from, (tostring(why):gsub("^%S+%.lua:%d+: ", "")))) end
 end

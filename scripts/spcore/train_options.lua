@@ -9,6 +9,7 @@ local core = require "spcore.core"
 local from = require "spcore.from"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
+local optimizers = require "spcore.optimizers"
 local ranks = require "spcore.ranks"
 local sides = require "spcore.sides"
 local twos = require "spcore.twos"
@@ -19,10 +20,10 @@ local shared = {
   batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
-  optimizer = { "adamw", "what updates weights", choices = { "adamw", "sgd" } },
-  lr = { -1.0, "highest learning rate", default = "6e-3, with --backbone 1e-3; of sgd 0.1 and 0.01", min = 0.0 },
+  optimizer = { "adamw", "what updates weights", choices = optimizers.names },
+  lr = { -1.0, "highest learning rate", default = optimizers.rates_in_words(), min = 0.0 },
   momentum = { 0.9, "of --optimizer sgd: part of the former update that is kept", min = 0.0, max = 0.999999 },
-  weight_decay = { -1.0, "how weights shrink: of adamw by this times the rate, of sgd as part of the gradient", default = "1e-2; of sgd 1e-4",
+  weight_decay = { -1.0, "how weights shrink: by this times the rate, of sgd as part of the gradient", default = optimizers.decays_in_words(),
     min = 0.0, max = 1000000 },
   no_decay = { false, "biases and what normalisation multiplies by do not shrink" },
   encoder_lr = { 1.0, "a trained encoder's learning rate is so many times that of the rest", min = 0.0, max = 1000000 },
@@ -108,10 +109,8 @@ local function augmentation(opt, usual, none)
   return place, file
 end
 
-local usual_rates <const> = { adamw = { 1e-6, 0.1 }, sgd = { 1e-5, 2 } }
-
 local function warn_of_rate(opt)
-  local lo, hi = table.unpack(usual_rates[opt.optimizer])
+  local lo, hi = optimizers.usual(opt.optimizer)
   if opt.lr == 0 or opt.lr >= lo and opt.lr <= hi or opt.resume ~= "" or not ranks.first then return end
   core.log("warn", ("--lr %g: rates of %s are from %g to %g as a rule; leave it out for the usual one"):format(opt.lr, opt.optimizer, lo, hi))
 end
@@ -151,11 +150,9 @@ function train_options.check(opt, t)
   numbers.check(opt)
   opt.size = opt.size ~= -1 and opt.size or known and t.size or 64
   opt.steps = opt.steps > 0 and opt.steps or t.steps
-  local sgd = opt.optimizer == "sgd"
-  if not sgd and opt.momentum ~= 0.9 then args.usage "--momentum: goes with --optimizer sgd" end
-  if opt.lr < 0 then opt.lr = sgd and (known and 0.01 or 0.1) or known and 1e-3 or 6e-3 end
+  if opt.optimizer ~= "sgd" and opt.momentum ~= 0.9 then args.usage "--momentum: goes with --optimizer sgd" end
+  optimizers.fill(opt, known)
   warn_of_rate(opt)
-  if opt.weight_decay < 0 then opt.weight_decay = sgd and 1e-4 or 1e-2 end
   if not known then check_size(opt) end
   return known, place, file
 end

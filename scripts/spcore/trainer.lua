@@ -14,6 +14,7 @@ local first_weights = (require "spcore.checkpoint").first_weights
 local graph = require "spcore.graph"
 local new_run = require "spcore.run"
 local numbers = require "spcore.numbers"
+local optimizers = require "spcore.optimizers"
 local predict = require "spcore.predict"
 local progress = require "spcore.progress"
 local rates = require "spcore.rates"
@@ -207,13 +208,11 @@ local function groups_of(opt)
   return #groups > 0 and groups or nil
 end
 
--- From some initial weights hundreds of steps pass before shapes are told apart; a long warm-up and a short memory of squared gradients
--- shorten that.
 local function optimizer_of(g, opt)
-  local how = { lr = opt.lr, weight_decay = opt.weight_decay, ema = opt.ema, clip_norm = opt.clip_norm > 0 and opt.clip_norm or nil }
+  local how = optimizers.params(opt)
+  how.lr, how.weight_decay, how.ema, how.clip_norm = opt.lr, opt.weight_decay, opt.ema, opt.clip_norm > 0 and opt.clip_norm or nil
   how.groups, how.no_decay = groups_of(opt), opt.no_decay and "norm_bias" or nil
   how.layer_decay = opt.layer_decay ~= 1 and opt.layer_decay or nil
-  if opt.optimizer == "sgd" then how.momentum = opt.momentum else how.betas = { 0.9, 0.99 } end
   return g:stage(opt.optimizer, how)
 end
 

@@ -140,8 +140,8 @@ wide() {
     not_ok "wide $*: $(cat out)"
   sed -n 's/.*\(step .*norm 0x\)/\1/p' out >"$name.out"
 }
-for how in "adamw --clip 0.5 --freeze" "adamw --clip 0.5 --no-factors" "adamw --clip 0.5" "momentum 0.9 --nonfinite skip --clip 0.1"; do
-  left_out "$how" "adamw --clip 0.5" && continue
+for how in "optimizer adamw --clip 0.5 --freeze" "optimizer adamw --clip 0.5 --no-factors" "optimizer adamw --clip 0.5" "momentum 0.9 --nonfinite skip --clip 0.1" "optimizer lion --clip 0.5"; do
+  left_out "$how" "optimizer adamw --clip 0.5" && continue
   # shellcheck disable=SC2086
   wide one --$how
   [ "$(wc -l <one.out)" = 7 ] || not_ok "no norms: $(cat out)"

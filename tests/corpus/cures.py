@@ -143,12 +143,13 @@ def optimizers(c):
     run = "run train_cls.lua --samples 16 --size 16 --batch 4 --steps 2 --pictures 0 --levels 1 --width 2 --augment none --device cpu --out r"
     bits = set()
     for k, (more, lr, decay) in enumerate((("", 6e-3, 1e-2), (" --weight-decay 0.5", 6e-3, 0.5), (" --clip-norm 0.01", 6e-3, 1e-2),
-                                           (" --optimizer sgd", 0.1, 1e-4), (" --optimizer sgd --momentum 0", 0.1, 1e-4))):
+                                           (" --optimizer sgd", 0.1, 1e-4), (" --optimizer sgd --momentum 0", 0.1, 1e-4),
+                                           (" --optimizer lion", 1e-3, 0.1))):
         c.run(f"{run}{k}{more}")
         told = json.load(open(c.path(f"r{k}/settings.json")))["options"]
         assert (told["lr"], told["weight_decay"]) == (lr, decay), told
         bits.add(open(c.path(f"r{k}/weights.safetensors"), "rb").read())
-    assert len(bits) == 5, "some have no say"
+    assert len(bits) == 6, "some have no say"
 
 
 @case

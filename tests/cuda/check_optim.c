@@ -25,6 +25,9 @@ static const struct optimizer {
     {"adamw", "everything",
      "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-6, weight_decay = 0.1, clip_norm = 3, ema = 0.99 }", false},
     {"adamw", "AMSGrad", "{ lr = 0.01, betas = { 0.8, 0.5 }, amsgrad = true, ema = 0.9 }", false},
+    {"lion", "defaults", NULL, true},
+    {"lion", "everything", "{ lr = 0.01, betas = { 0.8, 0.95 }, weight_decay = 0.1, ema = 0.99 }", true},
+    {"lion", "clipped", "{ lr = 0.01, weight_decay = 0.1, clip_norm = 3 }", false},
 };
 
 static const sp_group groups[] = {{1, 1, 0}, {0.1, 0, 0}, {0, 1, 0}, {0.75, 0.5, 1}, {3, 2, 2}};
@@ -75,6 +78,7 @@ START_TEST(skipping) {
   static const struct optimizer skip[] = {
       {"sgd", "skipping", "{ momentum = 0.9, nonfinite = \"skip\" }", true},
       {"adamw", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 2, ema = 0.9 }", false},
+      {"lion", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 3 }", true},
   };
   static const int64_t sizes[] = {5000, 7};
   float g[7];
@@ -111,7 +115,7 @@ int main(void) {
   Suite *s = suite_create("cuda optimizers");
   TCase *c = tcase_create("optimizers");
   tcase_add_loop_test(c, optimizer, 0, (int)SP_ARRAY(optimizers));
-  tcase_add_loop_test(c, skipping, 0, 2);
+  tcase_add_loop_test(c, skipping, 0, 3);
   suite_add_tcase(s, c);
   return twin_run(s);
 }

@@ -70,7 +70,7 @@ fi
 
 # wide RANKS CAPTURE OPTIMIZER PARTS PRECISION OPTIONS...: products over the rows of all shards
 wide() {
-  case $3 in adamw) how="--adamw --clip 0.5" ;; *) how="--momentum $3" ;; esac
+  case $3 in adamw) how="--optimizer adamw --clip 0.5" ;; *) how="--momentum $3" ;; esac
   ranks=$1 capture=$2 parts=$4 file=$tmp/$3.$5
   shift 4
   # shellcheck disable=SC2086

@@ -309,12 +309,14 @@ local function groups(b)
   return #list > 0 and "{ " .. table.concat(list, ", ") .. " }" or nil
 end
 
+local shipped <const> = { "sgd", "sgd", "adamw", "lion" }
+
 local function optimizer(b)
   local rng, p = b.rng, {}
-  local stage = b.spoiled and rng.pick { "sgd", "adamw" } or rng.pick { "sgd", "adamw", "toy_sgd", "toy_sgd" }
+  local stage = rng.pick(b.spoiled and shipped or rng.chance(0.35) and { "toy_sgd" } or shipped)
   if b.images and stage == "toy_sgd" then stage = "sgd" end -- its weights are vectors
-  p.lr = ("%g"):format(stage == "adamw" and 0.003 or 0.05)
-  if stage ~= "adamw" and rng.chance(0.5) then p.momentum = "0.5" end
+  p.lr = ("%g"):format((stage == "sgd" or stage == "toy_sgd") and 0.05 or 0.003)
+  if (stage == "sgd" or stage == "toy_sgd") and rng.chance(0.5) then p.momentum = "0.5" end
   if stage == "toy_sgd" then p.momentum = p.momentum or "0" end
   if stage ~= "toy_sgd" then
     if b.spoiled or rng.chance(0.2) then p.nonfinite, p.max_nonfinite = '"skip"', "1000" end

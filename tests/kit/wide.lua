@@ -4,7 +4,7 @@
 local sp = require "spcore"
 local opt = sp.args({
   momentum = { 0.0, "of the updates of sgd", min = 0.0 },
-  adamw = { false, "with averages of the weights" },
+  optimizer = { "sgd", "another than sgd has averages of the weights" },
   clip = { 0.0, "the norm of gradients to clip to", min = 0.0 },
   nonfinite = { "stop", "the optimizer's" },
   file = { "", "for the weights" },
@@ -18,13 +18,13 @@ local layers = { { "flatten" }, { "linear", opt.fit and 256 or 300 }, { "relu" }
   { "relu" }, { "linear", 3 } }
 local net = g.layers { g.to_float { data.image, scale = true }, layers = layers }
 local params = { lr = 0.02, clip_norm = opt.clip, nonfinite = opt.nonfinite }
-if opt.adamw then
+if opt.optimizer ~= "sgd" then
   params.ema, params.groups = 0.8, { { "layers.1.*", lr = 0.5 }, { "*.bias", decay = 0 } }
   if opt.freeze then table.insert(params.groups, { "layers.5.bias", frozen = true }) end
 else
   params.momentum = opt.momentum
 end
-g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.adamw and "adamw" or "sgd"](params) }
+g:train { g.cross_entropy { net.features, data.label }, optimizer = g[opt.optimizer](params) }
 if opt.load ~= "" then g:load(opt.load) end
 for step, m in g:steps(7) do
   if opt.fit and sp.rank == 0 then print(("loss %.9g"):format(m.loss)) end

@@ -13,6 +13,8 @@ from spstage import Report, load_file, lua, save_file, torch_or_skip
 import numpy as np
 
 torch = torch_or_skip()
+import optimizers
+
 F = torch.nn.functional
 SCRIPT = """
 local sp = require "spcore"
@@ -47,6 +49,8 @@ CASES = [
      lambda n: None if n.startswith("body") else norm_bias(n), 2),
     ("adamw", {"weight_decay": 0.2, "amsgrad": True, "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
      lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
+    ("lion", {"weight_decay": 0.2, "clip_norm": 0.3, "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
+     lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
 ]
 
 
@@ -60,7 +64,7 @@ def theirs(name, params, factors, k, start, x, y):
     more = {p: params[p] for p in ("momentum", "amsgrad") if p in params}
     groups = [{"params": [v], "weight_decay": params.get("weight_decay", 0) * factors(n)[1], "factor": factors(n)[0]}
               for n, v in w.items() if factors(n)]
-    opt = (torch.optim.SGD if name == "sgd" else torch.optim.AdamW)(groups, lr=0.1, **more)
+    opt = optimizers.MADE[name](groups, lr=0.1, **more)
     for step in range(STEPS):
         at = step * 4 % len(x)
         h = F.relu(F.conv2d(x[at:at + 4], w["body.conv.weight"], w["body.conv.bias"], padding=1))

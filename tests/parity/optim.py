@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""sgd and adamw against torch.optim: several steps on a list of tensors."""
+"""Optimizers against torch.optim, and against what their authors publish for PyTorch: several steps on a list of tensors."""
 import os
 import sys
 
@@ -9,6 +9,8 @@ from spstage import CHANNELS_LAST, Report, Stage, torch_or_skip
 import numpy as np
 
 torch = torch_or_skip()
+from optimizers import Lion
+
 r = Report()
 SHAPES = [(16, 3, 3, 3), (16,), (40000,), (5, 7), (1,)]
 STEPS = 5
@@ -111,6 +113,11 @@ run("adamw", {"lr": 0.01, "weight_decay": 0.1}, lambda p: torch.optim.AdamW(p, l
 run("adamw", {"lr": 0.01, "ema": 0.9, "clip_norm": 0.5}, lambda p: torch.optim.AdamW(p, lr=0.01), clip=0.5, groups=FACTORS, exact=False)
 run("adamw", {"lr": 0.01, "weight_decay": 0.1, "amsgrad": True}, lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1, amsgrad=True),
     groups=FACTORS, exact=False)
+
+run("lion", {}, Lion)
+run("lion", {"lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.1, "ema": 0.9}, lambda p: Lion(p, 0.01, (0.8, 0.95), 0.1), order=CHANNELS_LAST)
+run("lion", {"lr": 0.01, "weight_decay": 0.1}, lambda p: Lion(p, 0.01, weight_decay=0.1), groups=FACTORS, lrs=[0.1, 0.05, 0.025, 0.5, 0.0])
+run("lion", {"lr": 0.01, "clip_norm": 0.5}, lambda p: Lion(p, 0.01), clip=0.5, exact=False)
 
 for name in ("sgd", "adamw"):
     a, b = [run_threads.outputs()["weights"][2] for run_threads in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * check_optim.c - sgd and adamw: formulas, clipping, state, and the same bits for any team. */
+ * check_optim.c - sgd, adamw and lion: formulas, clipping, state, and the same bits for any team. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -215,7 +215,10 @@ static const struct {
                   {"sgd", "clip_norm = 1,"},
                   {"adamw", ""},
                   {"adamw", "report_norm = true,"},
-                  {"adamw", "amsgrad = true,"}};
+                  {"adamw", "amsgrad = true,"},
+                  {"lion", ""},
+                  {"lion", "weight_decay = 0.1,"}};
+static const char *const names[] = {"sgd", "adamw", "lion"};
 
 START_TEST(gradients_that_are_not_finite_stop) {
   static const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -330,10 +333,9 @@ END_TEST
 /* Running statistics were moved by the forward pass: with the update they are kept, without it put back. */
 START_TEST(statistics_are_put_back) {
   enum { STATISTICS = 1, C = 5 };
-  static const char *const names[] = {"sgd", "adamw"};
   int64_t shape[1] = {C}, count = 7, seen;
   float mean[C] = {1, 2, 3, 4, 5}, moved[C] = {6, 7, 8, 9, 10}, now[C];
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k < SP_ARRAY(names); k++) {
     spt_free(t);
     t = spt_new(names[k], "{ nonfinite = 'skip' }", 2);
     ok(spt_input_of(t, GRADIENTS, SP_F32, 1, shape, 0, mean));
@@ -380,8 +382,7 @@ START_TEST(skipping_costs_no_bits) {
 END_TEST
 
 START_TEST(norm_only_where_asked) {
-  static const char *const names[] = {"sgd", "adamw"};
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k < SP_ARRAY(names); k++) {
     float norm;
     open_stage(names[k], NULL, 1);
     ck_assert_int_eq(spt_count(t, SPT_OUT, NORM), 0);
@@ -440,10 +441,35 @@ START_TEST(amsgrad_formula) {
 }
 END_TEST
 
+/* Steps are of one size, whatever the gradient; where there has been none, and is none, there is no step. */
+START_TEST(lion_formula) {
+  const float b1 = 0.9f, b2 = 0.99f, lr = 0.01f, c1 = (float)(1 - 0.9), c2 = (float)(1 - 0.99);
+  const float shrink = (float)(1 - (double)lr * 0.1);
+  float m[SMALL] = {0};
+  open_stage("lion", "{ lr = 0.01, weight_decay = 0.1 }", 2);
+  for (int step = 0; step < 5; step++) {
+    float g[SMALL];
+    for (int i = 0; i < SMALL; i++) g[i] = !i ? 0 : step % 2 ? -3 * g1[i] : g1[i];
+    ok(spt_set(t, SPT_IN, GRADIENTS, 1, g));
+    ok(spt_forward(t, (uint64_t)step));
+    for (int i = 0; i < SMALL; i++) {
+      float way = b1 * m[i] + c1 * g[i];
+      p1[i] = p1[i] * shrink - (way > 0 ? lr : way < 0 ? -lr : 0);
+      m[i] = fmaf(c2, g[i], b2 * m[i]);
+    }
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], p1[i]);
+    ok(spt_get(t, SPT_WEIGHT, 0, spt_weight_index(t, "exp_avg.1"), got));
+    for (int i = 0; i < SMALL; i++) ck_assert_float_eq(got[i], m[i]);
+  }
+}
+END_TEST
+
 START_TEST(same_bits_for_any_team) {
   static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, weight_decay = 0.1, clip_norm = 1 }"},
                                          {"adamw", "{ clip_norm = 1 }"},
-                                         {"adamw", "{ amsgrad = true }"}};
+                                         {"adamw", "{ amsgrad = true }"},
+                                         {"lion", "{ clip_norm = 1, weight_decay = 0.1 }"}};
   static float first[BIG];
   for (size_t k = 0; k < SP_ARRAY(cases); k++)
     for (int threads = 1; threads <= 4; threads++) {
@@ -458,7 +484,7 @@ END_TEST
 /* Moments and step count are all the state there is: copied into a fresh instance, it goes on with the same bits. */
 START_TEST(state_is_complete) {
   static const char *const cases[][2] = {
-      {"sgd", "{ momentum = 0.9, dampening = 0.3 }"}, {"adamw", NULL}, {"adamw", "{ amsgrad = true }"}};
+      {"sgd", "{ momentum = 0.9, dampening = 0.3 }"}, {"adamw", NULL}, {"adamw", "{ amsgrad = true }"}, {"lion", NULL}};
   static float kept[8][BIG], weights[BIG];
   for (size_t k = 0; k < SP_ARRAY(cases); k++) {
     open_stage(cases[k][0], cases[k][1], 2);
@@ -495,6 +521,9 @@ START_TEST(state_names) {
   open_stage("adamw", "{ amsgrad = true }", 1);
   ck_assert_str_eq(spt_weight_name(t, 4), "max_exp_avg_sq.0");
   ck_assert_str_eq(spt_weight_name(t, 6), "step");
+  open_stage("lion", NULL, 1);
+  ck_assert_str_eq(spt_weight_name(t, 1), "exp_avg.1");
+  ck_assert_str_eq(spt_weight_name(t, 2), "step");
 }
 END_TEST
 
@@ -518,8 +547,7 @@ START_TEST(in_place_where_plain) {
 END_TEST
 
 START_TEST(nothing_to_train) {
-  static const char *const names[] = {"sgd", "adamw"};
-  for (int k = 0; k < 2; k++) {
+  for (size_t k = 0; k < SP_ARRAY(names); k++) {
     spt_free(t);
     t = spt_new(names[k], "{ clip_norm = 1 }", 2);
     ok(spt_plan(t, 1));
@@ -544,6 +572,7 @@ START_TEST(refusals) {
   refused("sgd", "{ lr = -1 }", "lr");
   refused("adamw", "{ betas = { 0.9, 1 } }", "betas[2] is 1, but must be below 1");
   refused("adamw", "{ betas = { 0.9 } }", "betas");
+  refused("lion", "{ betas = { 1, 0.9 } }", "betas[1] is 1, but must be below 1");
   refused("sgd", "{ nonfinite = 'hide' }", "nonfinite");
   refused("adamw", "{ max_nonfinite = 0 }", "max_nonfinite");
 }
@@ -571,6 +600,7 @@ int main(void) {
   tcase_add_test(c, norm_only_where_asked);
   tcase_add_test(c, adamw_formula);
   tcase_add_test(c, amsgrad_formula);
+  tcase_add_test(c, lion_formula);
   tcase_add_test(c, same_bits_for_any_team);
   tcase_add_test(c, state_is_complete);
   tcase_add_test(c, state_names);

@@ -17,7 +17,9 @@ n=$#
 [ ! -f "$libs/decoder.so" ] || set -- --set classes=2 "$@"
 [ ! -f "$libs/image_writer.so" ] || set -- --set dir="$out/pictures" "$@"
 check --set file="$out/sheet.png" --set size=16 --set degrees=30 "$@"
-check --set momentum=0.9 --set clip_norm=0.5 --set ema=0.9 --set nonfinite=skip "$libs/sgd.so" "$libs/adamw.so"
+optimizers="$libs/sgd.so $libs/adamw.so $libs/lion.so"
+# shellcheck disable=SC2086
+check --set momentum=0.9 --set clip_norm=0.5 --set ema=0.9 --set nonfinite=skip $optimizers
 check --set amsgrad=true --set ema=0.9 "$libs/adamw.so"
 check --set size=16 --set interpolation=bicubic "$libs/resize.so" "$libs/batch_resized_crop.so"
 echo "$n plugins"

@@ -44,6 +44,13 @@ const char *const optim_nonfinite_choices[] = {"stop", "skip", NULL};
 
 #define NAME_BYTES 48
 
+int optim_check_betas(sp_ctx *ctx, const sp_floats *betas) {
+  for (uint32_t i = 0; i < betas->n; i++)
+    if (betas->v[i] >= 1)
+      return ctx->host->fail(ctx, SP_E_RANGE, "betas[%u] is %g, but must be below 1", i + 1, betas->v[i]);
+  return SP_OK;
+}
+
 void optim_free(optim *o) {
   free(o->count);
   free(o->first);

@@ -25,6 +25,28 @@ typedef struct optim_params {
   int32_t report_norm, nonfinite;
 } optim_params;
 
+/* Rows of a parameter table for members lr, betas, eps and weight_decay of a stage's struct. */
+#define OPTIM_LR_ROW(owner, value)                                                                             \
+  {                                                                                                            \
+    .name = "lr", .type = SP_PARAM_FLOAT, .flags = SP_PARAM_LIVE, .offset = offsetof(owner, lr), .def = value, \
+    .min = 0, .max = 1e6, .doc = "learning rate"                                                               \
+  }
+#define OPTIM_BETAS_ROW(owner, values, words)                                                                          \
+  {                                                                                                                    \
+    .name = "betas", .type = SP_PARAM_FLOATS, .offset = offsetof(owner, betas), .def_str = values, .min = 0, .max = 1, \
+    .min_n = 2, .max_n = 2, .doc = words                                                                               \
+  }
+#define OPTIM_EPS_ROW(owner, value)                                                                          \
+  {                                                                                                          \
+    .name = "eps", .type = SP_PARAM_FLOAT, .offset = offsetof(owner, eps), .def = value, .min = 0, .max = 1, \
+    .doc = "added to the root of the mean squared gradient"                                                  \
+  }
+#define OPTIM_DECAY_ROW(owner, value)                                                                                \
+  {                                                                                                                  \
+    .name = "weight_decay", .type = SP_PARAM_FLOAT, .offset = offsetof(owner, weight_decay), .def = value, .min = 0, \
+    .max = 1e6, .doc = "weights shrink by this times the learning rate"                                              \
+  }
+
 /* The rows of a parameter table for the member `common`, an optim_params, of a stage's struct. */
 #define OPTIM_PARAM_ROWS(owner)                                                                                       \
   {.name = "clip_norm",                                                                                               \
@@ -83,6 +105,9 @@ typedef struct optim {
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk);
 void optim_free(optim *o);
+
+/* Are they below 1? For create(). */
+int optim_check_betas(sp_ctx *ctx, const sp_floats *betas);
 
 /* Is the norm of the gradients wanted? */
 static inline int optim_norm(const optim_params *p) { return p->clip_norm > 0 || p->report_norm; }

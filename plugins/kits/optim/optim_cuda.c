@@ -101,3 +101,14 @@ int optim_cuda_average(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_h
   }
   return rc;
 }
+
+int optim_cuda_update(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules, optim_cuda_fn fn,
+                      const void *rule) {
+  int rc = optim_cuda_begin(ctx, o, io, rules);
+  for (uint32_t from = 0; from < o->n && !rc;) {
+    opk_table t;
+    from = optim_cuda_table(o, io, from, &t);
+    rc = cuda_check(ctx, fn(ctx->stream, &t, rule, rules->head, rules->status), "updating weights");
+  }
+  return rc ? rc : optim_cuda_average(ctx, o, io, rules->head);
+}

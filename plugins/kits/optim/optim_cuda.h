@@ -17,6 +17,13 @@ int optim_cuda_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
  * all else is filled in. The update reads rules->head. */
 int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules);
 
+/* An update of the tensors of a table: enqueues on the stream and returns a cudaError_t. */
+typedef int (*optim_cuda_fn)(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status);
+
+/* All of an update that looks at each element alone: what is above, fn over all tensors, averages. */
+int optim_cuda_update(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules, optim_cuda_fn fn,
+                      const void *rule);
+
 /* Behind the update: averages, where such are kept. */
 int optim_cuda_average(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_head *head);
 

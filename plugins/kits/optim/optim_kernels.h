@@ -45,7 +45,7 @@ typedef struct opk_rules {
   const sp_step *step;
   int64_t *count, *later, *in_a_row; /* state; NULL: there is none */
   uint32_t n_later, begun;           /* as of optim */
-  float *norm;               /* outputs; NULL: not there */
+  float *norm;                       /* outputs; NULL: not there */
   int64_t *skipped, *status;
   opk_head *head; /* [n_groups] */
   uint32_t n_groups;

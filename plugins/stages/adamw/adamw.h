@@ -3,7 +3,7 @@
 #ifndef ADAMW_H
 #define ADAMW_H
 
-#include "../../kits/optim/optim.h"
+#include "../../kits/optim/optim_kernels.h"
 #include "../../kits/pair.h"
 
 #define ADAMW_DOC "Adam with decoupled weight decay"
@@ -23,11 +23,27 @@ typedef struct adamw {
   optim o;
 } adamw;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 extern const sp_param adamw_param_table[];
 
 int adamw_create(sp_ctx *ctx, const void *params, void **self);
 void adamw_destroy(void *self);
 int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk); /* all but the scratch */
+
+/* Constants of an update; c: 1 - b. */
+typedef struct adamw_rule {
+  float b1, b2, c1, c2, eps;
+  int clips, amsgrad;
+} adamw_rule;
+
+int adamwk_update(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* What the stage is on every device. */
 #define ADAMW_PAIR                                                                                          \

@@ -7,18 +7,18 @@
 #include "adamw.h"
 
 /* Of a group. */
-typedef struct adamw_pace {
+typedef struct update_pace {
   float shrink, rate, root; /* 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
-} adamw_pace;
+} update_pace;
 
-typedef struct adamw_rule {
-  adamw_pace pace[SP_MAX_GROUPS];
+typedef struct update_rule {
+  update_pace pace[SP_MAX_GROUPS];
   float b1, b2, c1, c2; /* c: 1 - b */
   float eps, clip;
-} adamw_rule;
+} update_rule;
 
 static inline __attribute__((always_inline)) unsigned body(bool largest, OPTIM_FN_ARGS) {
-  const adamw_rule *r = rule;
+  const update_rule *r = rule;
   float shrink = r->pace[group].shrink, rate = -r->pace[group].rate;
   float b1 = r->b1, b2 = r->b2, c1 = r->c1, c2 = r->c2, root = r->pace[group].root, eps = r->eps, clip = r->clip;
   float *restrict mean = m[ADAMW_MEAN], *restrict square = m[ADAMW_SQUARE], *restrict most = m[ADAMW_LARGEST];
@@ -57,16 +57,17 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const adamw_params *p = a->p;
   double b1 = p->betas.v[0], b2 = p->betas.v[1];
   optim_pass pass;
-  adamw_rule r = {.b1 = (float)b1, .b2 = (float)b2, .c1 = (float)(1 - b1), .c2 = (float)(1 - b2), .eps = (float)p->eps};
+  update_rule r = {
+      .b1 = (float)b1, .b2 = (float)b2, .c1 = (float)(1 - b1), .c2 = (float)(1 - b2), .eps = (float)p->eps};
   int rc = optim_begin(ctx, &a->o, io, &pass);
   if (rc || pass.skip) return rc;
   r.clip = p->common.clip_norm > 0 ? pass.clip : 1;
   optim_count(&a->o, io);
   for (uint32_t k = 0; k < a->o.n_groups; k++) {
     double own = optim_lr(&a->o, k, io->step->live[0]), t = (double)optim_updates(&a->o, io, k);
-    r.pace[k] = (adamw_pace){.shrink = (float)(1 - own * optim_decay(&a->o, k, p->weight_decay)),
-                             .rate = (float)(own / (1 - pow(b1, t))),
-                             .root = (float)sqrt(1 - pow(b2, t))};
+    r.pace[k] = (update_pace){.shrink = (float)(1 - own * optim_decay(&a->o, k, p->weight_decay)),
+                              .rate = (float)(own / (1 - pow(b1, t))),
+                              .root = (float)sqrt(1 - pow(b2, t))};
   }
   return optim_update(ctx, &a->o, io, &pass, p->amsgrad ? amsgrad_best() : update_best(), &r);
 }

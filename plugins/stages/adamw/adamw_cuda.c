@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * adamw_cuda.c - the stage `adamw` on CUDA. */
-#include "../../kits/cuda/check.h"
 #include "../../kits/optim/optim_cuda.h"
 #include "adamw.h"
-#include "adamw_kernels.h"
 
 static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   adamw *a = self;
@@ -23,13 +21,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                      .eps = (float)a->p->eps,
                      .clips = a->p->common.clip_norm > 0,
                      .amsgrad = a->p->amsgrad};
-  int rc = optim_cuda_begin(ctx, &a->o, io, &rules);
-  for (uint32_t from = 0; from < a->o.n && !rc;) {
-    opk_table t;
-    from = optim_cuda_table(&a->o, io, from, &t);
-    rc = cuda_check(ctx, adamwk_update(ctx->stream, &t, &rule, rules.head, rules.status), "updating weights");
-  }
-  return rc ? rc : optim_cuda_average(ctx, &a->o, io, rules.head);
+  return optim_cuda_update(ctx, &a->o, io, &rules, adamwk_update, &rule);
 }
 
 static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_cuda_survey(ctx, &((adamw *)self)->o, io); }

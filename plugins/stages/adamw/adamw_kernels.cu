@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * adamw_kernels.cu - the update of `adamw` on CUDA. */
-#include "adamw_kernels.h"
+#include "adamw.h"
 
 #include "../../kits/optim/optim_device.cuh"
 
@@ -27,12 +27,12 @@ template <bool AMSGRAD> struct adamw_step {
   }
 };
 
-int adamwk_update(void *stream, const opk_table *t, const adamw_rule *rule, const opk_head *head, int64_t *status) {
-  adamw_step<false> plain = {*rule, 0, 0, 0, 0};
-  adamw_step<true> largest = {*rule, 0, 0, 0, 0};
+int adamwk_update(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status) {
+  adamw_step<false> plain = {*(const adamw_rule *)rule, 0, 0, 0, 0};
+  adamw_step<true> largest = {*(const adamw_rule *)rule, 0, 0, 0, 0};
   unsigned grid = t->first[t->n];
   if (!grid) return cudaSuccess;
-  if (rule->amsgrad)
+  if (plain.r.amsgrad)
     SP_LAUNCH((opk_update<3, adamw_step<true>>), grid, OPK_THREADS, 0, stream, *t, largest, head, status);
   else SP_LAUNCH((opk_update<2, adamw_step<false>>), grid, OPK_THREADS, 0, stream, *t, plain, head, status);
   return cudaPeekAtLastError();

@@ -35,14 +35,7 @@ int sgd_plan(sp_ctx *ctx, sgd *s, sp_plan *plan, int64_t chunk) {
 }
 
 const sp_param sgd_param_table[] = {
-    {.name = "lr",
-     .type = SP_PARAM_FLOAT,
-     .flags = SP_PARAM_LIVE,
-     .offset = offsetof(sgd_params, lr),
-     .def = 1e-3,
-     .min = 0,
-     .max = 1e6,
-     .doc = "learning rate"},
+    OPTIM_LR_ROW(sgd_params, 1e-3),
     {.name = "momentum",
      .type = SP_PARAM_FLOAT,
      .offset = offsetof(sgd_params, momentum),

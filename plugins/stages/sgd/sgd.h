@@ -3,7 +3,7 @@
 #ifndef SGD_H
 #define SGD_H
 
-#include "../../kits/optim/optim.h"
+#include "../../kits/optim/optim_kernels.h"
 #include "../../kits/pair.h"
 
 #define SGD_DOC "Stochastic gradient descent"
@@ -19,11 +19,27 @@ typedef struct sgd {
   optim o;
 } sgd;
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 extern const sp_param sgd_param_table[];
 
 int sgd_create(sp_ctx *ctx, const void *params, void **self);
 void sgd_destroy(void *self);
 int sgd_plan(sp_ctx *ctx, sgd *s, sp_plan *plan, int64_t chunk); /* all but the scratch */
+
+/* Constants of an update. */
+typedef struct sgd_rule {
+  float mu;
+  int momentum, nesterov, clips;
+} sgd_rule;
+
+int sgdk_update(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status);
+
+#ifdef __cplusplus
+}
+#endif
 
 /* What the stage is on every device. */
 #define SGD_PAIR                                                                                                 \

@@ -7,19 +7,19 @@
 #include "sgd.h"
 
 /* Of a group. */
-typedef struct sgd_pace {
+typedef struct update_pace {
   float lr, decay, keep; /* keep: 1 - dampening, 1 in the first step */
-} sgd_pace;
+} update_pace;
 
-typedef struct sgd_rule {
-  sgd_pace pace[SP_MAX_GROUPS];
+typedef struct update_rule {
+  update_pace pace[SP_MAX_GROUPS];
   float mu, clip;
   bool momentum, nesterov, clips;
-} sgd_rule;
+} update_rule;
 
 /* Written with fmaf throughout, so that every processor gives the bits that PyTorch's kernels give. */
 OPTIM_INLINE update_body(OPTIM_FN_ARGS) {
-  const sgd_rule *r = rule;
+  const update_rule *r = rule;
   unsigned bad = 0;
   float lr = -r->pace[group].lr, decay = r->pace[group].decay, mu = r->mu, keep = r->pace[group].keep, clip = r->clip;
   if (!r->momentum && !r->clips && decay == 0) {
@@ -58,18 +58,18 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const sgd *s = self;
   const sgd_params *p = s->p;
   optim_pass pass;
-  sgd_rule r = {.mu = (float)p->momentum,
-                .momentum = p->momentum != 0,
-                .nesterov = p->nesterov,
-                .clips = p->common.clip_norm > 0};
+  update_rule r = {.mu = (float)p->momentum,
+                   .momentum = p->momentum != 0,
+                   .nesterov = p->nesterov,
+                   .clips = p->common.clip_norm > 0};
   int rc = optim_begin(ctx, &s->o, io, &pass);
   if (rc || pass.skip) return rc;
   r.clip = pass.clip;
   optim_count(&s->o, io);
   for (uint32_t k = 0; k < s->o.n_groups; k++)
-    r.pace[k] = (sgd_pace){.lr = (float)optim_lr(&s->o, k, io->step->live[0]),
-                           .decay = (float)optim_decay(&s->o, k, p->weight_decay),
-                           .keep = optim_updates(&s->o, io, k) > 1 ? (float)(1 - p->dampening) : 1};
+    r.pace[k] = (update_pace){.lr = (float)optim_lr(&s->o, k, io->step->live[0]),
+                              .decay = (float)optim_decay(&s->o, k, p->weight_decay),
+                              .keep = optim_updates(&s->o, io, k) > 1 ? (float)(1 - p->dampening) : 1};
   return optim_update(ctx, &s->o, io, &pass, update_best(), &r);
 }
 

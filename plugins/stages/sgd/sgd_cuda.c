@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * sgd_cuda.c - the stage `sgd` on CUDA. */
-#include "../../kits/cuda/check.h"
 #include "../../kits/optim/optim_cuda.h"
 #include "sgd.h"
-#include "sgd_kernels.h"
 
 static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   sgd *s = self;
@@ -19,13 +17,7 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
                    .momentum = s->p->momentum != 0,
                    .nesterov = s->p->nesterov,
                    .clips = s->p->common.clip_norm > 0};
-  int rc = optim_cuda_begin(ctx, &s->o, io, &rules);
-  for (uint32_t from = 0; from < s->o.n && !rc;) {
-    opk_table t;
-    from = optim_cuda_table(&s->o, io, from, &t);
-    rc = cuda_check(ctx, sgdk_update(ctx->stream, &t, &rule, rules.head, rules.status), "updating weights");
-  }
-  return rc ? rc : optim_cuda_average(ctx, &s->o, io, rules.head);
+  return optim_cuda_update(ctx, &s->o, io, &rules, sgdk_update, &rule);
 }
 
 static int survey(sp_ctx *ctx, void *self, const sp_io *io) { return optim_cuda_survey(ctx, &((sgd *)self)->o, io); }

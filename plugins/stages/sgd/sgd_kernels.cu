@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * sgd_kernels.cu - the update of `sgd` on CUDA, with the CPU's bits: every operation is written out. */
-#include "sgd_kernels.h"
+#include "sgd.h"
 
 #include "../../kits/optim/optim_device.cuh"
 
@@ -27,11 +27,11 @@ struct sgd_step {
   }
 };
 
-int sgdk_update(void *stream, const opk_table *t, const sgd_rule *rule, const opk_head *head, int64_t *status) {
-  sgd_step step = {*rule, 0, 0, 0, 0};
+int sgdk_update(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status) {
+  sgd_step step = {*(const sgd_rule *)rule, 0, 0, 0, 0};
   unsigned grid = t->first[t->n];
   if (!grid) return cudaSuccess;
-  if (rule->momentum) SP_LAUNCH((opk_update<1, sgd_step>), grid, OPK_THREADS, 0, stream, *t, step, head, status);
+  if (step.r.momentum) SP_LAUNCH((opk_update<1, sgd_step>), grid, OPK_THREADS, 0, stream, *t, step, head, status);
   else SP_LAUNCH((opk_update<0, sgd_step>), grid, OPK_THREADS, 0, stream, *t, step, head, status);
   return cudaPeekAtLastError();
 }
