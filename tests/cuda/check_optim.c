@@ -27,6 +27,12 @@ static const struct optimizer {
     {"adamw", "AMSGrad", "{ lr = 0.01, betas = { 0.8, 0.5 }, amsgrad = true, ema = 0.9 }", false},
     {"lion", "defaults", NULL, true},
     {"lion", "everything", "{ lr = 0.01, betas = { 0.8, 0.95 }, weight_decay = 0.1, ema = 0.99 }", true},
+    {"lamb", "defaults", NULL, false},
+    {"lamb", "everything",
+     "{ lr = 0.01, betas = { 0.8, 0.95 }, eps = 1e-5, weight_decay = 0.1, bias_correction = false, trust_clip = true, "
+     "clip_norm = 3, ema = 0.9 }",
+     false},
+    {"lamb", "adapting always", "{ lr = 0.01, weight_decay = 0, always_adapt = true }", false},
     {"lion", "clipped", "{ lr = 0.01, weight_decay = 0.1, clip_norm = 3 }", false},
 };
 
@@ -79,6 +85,7 @@ START_TEST(skipping) {
       {"sgd", "skipping", "{ momentum = 0.9, nonfinite = \"skip\" }", true},
       {"adamw", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 2, ema = 0.9 }", false},
       {"lion", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 3 }", true},
+      {"lamb", "skipping", "{ nonfinite = \"skip\", max_nonfinite = 3 }", false},
   };
   static const int64_t sizes[] = {5000, 7};
   float g[7];
@@ -115,7 +122,7 @@ int main(void) {
   Suite *s = suite_create("cuda optimizers");
   TCase *c = tcase_create("optimizers");
   tcase_add_loop_test(c, optimizer, 0, (int)SP_ARRAY(optimizers));
-  tcase_add_loop_test(c, skipping, 0, 3);
+  tcase_add_loop_test(c, skipping, 0, 4);
   suite_add_tcase(s, c);
   return twin_run(s);
 }

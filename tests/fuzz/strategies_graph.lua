@@ -309,7 +309,7 @@ local function groups(b)
   return #list > 0 and "{ " .. table.concat(list, ", ") .. " }" or nil
 end
 
-local shipped <const> = { "sgd", "sgd", "adamw", "lion" }
+local shipped <const> = { "sgd", "sgd", "adamw", "lion", "lamb" }
 
 local function optimizer(b)
   local rng, p = b.rng, {}

@@ -12,7 +12,7 @@ local function pick(list) return list[1 + below(#list)] end
 
 local names = { "accuracy", "add", "argmax", "bce", "boundary", "calibration", "classifier", "concat", "confusion",
   "cross_entropy", "decoder", "depth_error", "deviation", "dice", "encoder", "focal", "huber", "l1", "layers", "mse", "reader",
-  "score_histogram", "sgd", "adamw", "lion", "sleep", "to_float" }
+  "score_histogram", "sgd", "adamw", "lion", "lamb", "sleep", "to_float" }
 local keys = { "path", "size", "batch", "classes", "samples", "split", "workers", "layers", "model", "width", "levels",
   "frozen", "weights", "init", "lr", "momentum", "betas", "ignore_index", "class_weights", "label_smoothing", "gamma",
   "alpha", "scale", "mean", "std", "axis", "smooth", "eps", "pos_weight", "name", "files", "val_fraction", "max_bad",

@@ -111,6 +111,7 @@ local missing, left = "does not fit the graph: %d+ missing: ", "does not fit the
 for _, case in ipairs {
   { { "adamw" }, { "adamw", { amsgrad = true } }, missing .. "adamw.max_exp_avg_sq.0" },
   { { "adamw", { amsgrad = true } }, { "adamw" }, left .. "adamw.max_exp_avg_sq.0" },
+  { { "lion" }, { "lamb" }, left .. "lion.step" },
   { { "adamw" }, { "lion" }, left .. "adamw.step" },
 } do
   local old <close> = make { device = "cpu", optimizer = case[1][1], params = case[1][2] }
@@ -122,7 +123,7 @@ for _, case in ipairs {
 end
 
 local runs = 0
-for _, case in ipairs { { "adamw" }, { "sgd", momentum = 0.9, lr = 0.05 }, { "lion", lr = 1e-3 } } do
+for _, case in ipairs { { "adamw" }, { "sgd", momentum = 0.9, lr = 0.05 }, { "lion", lr = 1e-3 }, { "lamb" } } do
   local wanted
   for device in devices:gmatch "%S+" do
     for _, strategy in ipairs { "serialized", "pipelined" } do

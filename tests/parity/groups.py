@@ -51,6 +51,8 @@ CASES = [
      lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
     ("lion", {"weight_decay": 0.2, "clip_norm": 0.3, "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
      lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
+    ("lamb", {"weight_decay": 0.2, "clip_norm": 0.3, "no_decay": "norm_bias", "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
+     lambda n: None if "mid" in n else (0.25 if n.startswith("body") else 1, norm_bias(n)[1] * (2 if n.startswith("body") else 1)), 2),
 ]
 
 

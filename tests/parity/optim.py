@@ -9,7 +9,7 @@ from spstage import CHANNELS_LAST, Report, Stage, torch_or_skip
 import numpy as np
 
 torch = torch_or_skip()
-from optimizers import Lion
+from optimizers import Lamb, Lion
 
 r = Report()
 SHAPES = [(16, 3, 3, 3), (16,), (40000,), (5, 7), (1,)]
@@ -118,6 +118,13 @@ run("lion", {}, Lion)
 run("lion", {"lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.1, "ema": 0.9}, lambda p: Lion(p, 0.01, (0.8, 0.95), 0.1), order=CHANNELS_LAST)
 run("lion", {"lr": 0.01, "weight_decay": 0.1}, lambda p: Lion(p, 0.01, weight_decay=0.1), groups=FACTORS, lrs=[0.1, 0.05, 0.025, 0.5, 0.0])
 run("lion", {"lr": 0.01, "clip_norm": 0.5}, lambda p: Lion(p, 0.01), clip=0.5, exact=False)
+
+run("lamb", {}, Lamb, exact=False)
+for more in ({"lr": 0.01, "weight_decay": 0.1, "trust_clip": True}, {"lr": 0.01, "weight_decay": 0.0},
+             {"lr": 0.01, "weight_decay": 0.0, "always_adapt": True}, {"lr": 0.01, "bias_correction": False, "betas": [0.8, 0.9], "eps": 1e-4}):
+    run("lamb", {**more, "ema": 0.9}, lambda p: Lamb(p, **more), order=CHANNELS_LAST, exact=False)
+run("lamb", {"lr": 0.01, "clip_norm": 0.5}, lambda p: Lamb(p, 0.01), clip=0.5, groups=FACTORS, lrs=[0.02, 0.05, 0.025, 0.01, 0.0],
+    exact=False)
 
 for name in ("sgd", "adamw"):
     a, b = [run_threads.outputs()["weights"][2] for run_threads in

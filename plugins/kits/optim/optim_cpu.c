@@ -172,6 +172,7 @@ typedef struct update_job {
   optim_pass *pass;
   optim_fn fn;
   const void *rule;
+  bool last;
 } update_job;
 
 static int update_chunk(void *arg, int64_t chunk, int worker) {
@@ -181,14 +182,20 @@ static int update_chunk(void *arg, int64_t chunk, int worker) {
   const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at, *m[OPTIM_MOMENTS] = {NULL};
   for (uint32_t k = 0; k < j->o->kinds; k++) m[k] = optim_moment(j->o, j->io, k, s.tensor) + s.at;
-  tell(j->pass, j->fn(j->rule, j->o->group_of[s.tensor], g, p, m, s.n));
-  average(j->o, j->io, &s);
+  optim_at at = {s.tensor, j->o->group_of[s.tensor], chunk};
+  tell(j->pass, j->fn(j->rule, &at, g, p, m, s.n));
+  if (j->last) average(j->o, j->io, &s);
   (void)worker;
   return SP_OK;
 }
 
+int optim_visit(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule) {
+  update_job j = {o, io, pass, fn, rule, false};
+  return par_run(ctx, optim_chunks(o), update_chunk, &j);
+}
+
 int optim_update(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule) {
-  update_job j = {o, io, pass, fn, rule};
+  update_job j = {o, io, pass, fn, rule, true};
   int rc = par_run(ctx, optim_chunks(o), update_chunk, &j);
   if (o->p->nonfinite == OPTIM_STOP) put_status(io, atomic_load(&pass->bad), 1);
   return rc;

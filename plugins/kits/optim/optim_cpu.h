@@ -10,26 +10,32 @@
 
 #define OPTIM_CHUNK 16384 /* elements of one work item; sums are made per chunk and added in chunk order */
 
-/* The update of n elements p of a tensor in a group, by their gradient g, of which it gives whether one is not finite.
- * m: the same elements of each moment. */
+/* Which tensor, of which group, and which chunk of all. */
+typedef struct optim_at {
+  uint32_t tensor, group;
+  int64_t chunk;
+} optim_at;
+
+/* Changes n elements p of a tensor by their gradient g, of which it gives whether one is not finite, or what is kept of
+ * them. m: the same elements of each moment. */
 #define OPTIM_FN_ARGS \
-  const void *rule, uint32_t group, const float *restrict g, float *restrict p, float *const *m, int64_t n
+  const void *rule, const optim_at *at, const float *restrict g, float *restrict p, float *const *m, int64_t n
 typedef unsigned (*optim_fn)(OPTIM_FN_ARGS);
 
 /* NAME_best() gives NAME_body(OPTIM_FN_ARGS), which is to be inlined, as it is compiled for this processor. */
 #define OPTIM_INLINE static inline __attribute__((always_inline)) unsigned
 #if defined(__x86_64__)
 #define OPTIM_BEST(name)                                                                                \
-  static unsigned name##_base(OPTIM_FN_ARGS) { return name##_body(rule, group, g, p, m, n); }           \
+  static unsigned name##_base(OPTIM_FN_ARGS) { return name##_body(rule, at, g, p, m, n); }              \
   __attribute__((target("avx2,fma"))) static unsigned name##_avx2(OPTIM_FN_ARGS) {                      \
-    return name##_body(rule, group, g, p, m, n);                                                        \
+    return name##_body(rule, at, g, p, m, n);                                                           \
   }                                                                                                     \
   static optim_fn name##_best(void) {                                                                   \
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? name##_avx2 : name##_base; \
   }
 #else
-#define OPTIM_BEST(name)                                                                      \
-  static unsigned name##_base(OPTIM_FN_ARGS) { return name##_body(rule, group, g, p, m, n); } \
+#define OPTIM_BEST(name)                                                                   \
+  static unsigned name##_base(OPTIM_FN_ARGS) { return name##_body(rule, at, g, p, m, n); } \
   static optim_fn name##_best(void) { return name##_base; }
 #endif
 
@@ -69,7 +75,9 @@ static inline int64_t optim_updates(const optim *o, const sp_io *io, uint32_t gr
   return phase ? optim_later(o, io)[phase - 1] : *optim_step(o, io);
 }
 
-/* fn over all tensors that are updated in this call, and their averages, where such are kept. The step is counted. */
+/* fn over all tensors that are updated in this call, once the step is counted. optim_update() is the last one of an
+ * update: it moves averages, where such are kept, and tells the status. */
+int optim_visit(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule);
 int optim_update(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule);
 
 /* 1 for NaN and infinities. On bits, which vectorises where a comparison of floats does not. */

@@ -43,6 +43,17 @@ static __device__ inline bool opk_wide(const opk_share &s) {
 
 static __device__ inline bool opk_bad(float v) { return (__float_as_uint(v) & 0x7fffffffu) >= 0x7f800000u; }
 
+/* Of a block, always in the same order; the result is in thread 0. Two in a row need a __syncthreads() between them. */
+static __device__ inline double opk_block_sum(double v) {
+  __shared__ double part[OPK_THREADS / 32];
+  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int w = 1; w < OPK_THREADS / 32; w++) v += part[w];
+  return v;
+}
+
 /* An update of all tensors of a table. RULE has step(g, p, m), which changes p and the moments m[], of which MOMENTS
  * are there, and load(head) for what the device knows of the tensor's group. Where the run is to stop for gradients
  * that are not finite, status says so: whoever writes it writes the same. */

@@ -2,24 +2,11 @@
  * optim_kernels.cu - the gradient norm of a list of tensors in two phases, and what an update must know beforehand. */
 #include "optim_device.cuh"
 
-constexpr int WARPS = OPK_THREADS / 32;
-
-/* Always in the same order; the result is in thread 0. */
-static __device__ double block_sum(double v) {
-  __shared__ double part[WARPS];
-  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);
-  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
-  __syncthreads();
-  if (threadIdx.x == 0)
-    for (int w = 1; w < WARPS; w++) v += part[w];
-  return v;
-}
-
 static __global__ void squares(const opk_table t, double *part) {
   opk_share s = opk_share_of(t);
   double sum = 0;
   for (int i = threadIdx.x; i < s.n; i += OPK_THREADS) sum += (double)s.g[i] * s.g[i];
-  sum = block_sum(sum);
+  sum = opk_block_sum(sum);
   if (threadIdx.x == 0) part[t.base + blockIdx.x] = sum;
 }
 
@@ -71,6 +58,7 @@ static __device__ void set_group(const opk_rules &r, const sp_group &group, int6
   h->shrink = (float)(1 - lr * decay);
   h->rate = (float)(lr / (1 - pow(r.b1, (double)count)));
   h->root = (float)sqrt(1 - pow(r.b2, (double)count));
+  h->bias = (float)(1 - pow(r.b1, (double)count));
 }
 
 static __global__ void begin(const opk_rules r) {
@@ -78,7 +66,7 @@ static __global__ void begin(const opk_rules r) {
   __shared__ int64_t count;
   double sum = 0;
   for (int64_t i = threadIdx.x; i < r.parts; i += OPK_THREADS) sum += r.part[r.part_at ? r.part_at[i] : i];
-  sum = block_sum(sum);
+  sum = opk_block_sum(sum);
   if (threadIdx.x == 0) {
     h = common(r, sum);
     count = count_update(r, h);

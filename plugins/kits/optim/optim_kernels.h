@@ -31,6 +31,7 @@ typedef struct opk_head {
   float lr, decay, clip;
   float keep;               /* of SGD: 1 - dampening, 1 in the first step */
   float shrink, rate, root; /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
+  float bias;               /* 1 - b1^t */
   int32_t skip, first;      /* first: of all updates of the group */
 } opk_head;
 

@@ -19,8 +19,8 @@ typedef struct update_rule {
 
 static inline __attribute__((always_inline)) unsigned body(bool largest, OPTIM_FN_ARGS) {
   const update_rule *r = rule;
-  float shrink = r->pace[group].shrink, rate = -r->pace[group].rate;
-  float b1 = r->b1, b2 = r->b2, c1 = r->c1, c2 = r->c2, root = r->pace[group].root, eps = r->eps, clip = r->clip;
+  float shrink = r->pace[at->group].shrink, rate = -r->pace[at->group].rate;
+  float b1 = r->b1, b2 = r->b2, c1 = r->c1, c2 = r->c2, root = r->pace[at->group].root, eps = r->eps, clip = r->clip;
   float *restrict mean = m[ADAMW_MEAN], *restrict square = m[ADAMW_SQUARE], *restrict most = m[ADAMW_LARGEST];
   unsigned bad = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -39,8 +39,8 @@ static inline __attribute__((always_inline)) unsigned body(bool largest, OPTIM_F
   return bad;
 }
 
-OPTIM_INLINE update_body(OPTIM_FN_ARGS) { return body(false, rule, group, g, p, m, n); }
-OPTIM_INLINE amsgrad_body(OPTIM_FN_ARGS) { return body(true, rule, group, g, p, m, n); }
+OPTIM_INLINE update_body(OPTIM_FN_ARGS) { return body(false, rule, at, g, p, m, n); }
+OPTIM_INLINE amsgrad_body(OPTIM_FN_ARGS) { return body(true, rule, at, g, p, m, n); }
 
 OPTIM_BEST(update)
 OPTIM_BEST(amsgrad)

@@ -19,7 +19,7 @@ typedef struct update_rule {
 /* Near 0 a rounding decides the sign: products are rounded before they are added, as in the authors' code. */
 OPTIM_INLINE update_body(OPTIM_FN_ARGS) {
   const update_rule *r = rule;
-  float shrink = r->pace[group].shrink, lr = -r->pace[group].lr, clip = r->clip;
+  float shrink = r->pace[at->group].shrink, lr = -r->pace[at->group].lr, clip = r->clip;
   float b1 = r->of.b1, b2 = r->of.b2, c1 = r->of.c1, c2 = r->of.c2;
   float *restrict mean = m[0];
   unsigned bad = 0;

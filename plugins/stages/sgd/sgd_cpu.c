@@ -21,7 +21,8 @@ typedef struct update_rule {
 OPTIM_INLINE update_body(OPTIM_FN_ARGS) {
   const update_rule *r = rule;
   unsigned bad = 0;
-  float lr = -r->pace[group].lr, decay = r->pace[group].decay, mu = r->mu, keep = r->pace[group].keep, clip = r->clip;
+  float lr = -r->pace[at->group].lr, decay = r->pace[at->group].decay, mu = r->mu, keep = r->pace[at->group].keep,
+        clip = r->clip;
   if (!r->momentum && !r->clips && decay == 0) {
     for (int64_t i = 0; i < n; i++) {
       bad |= optim_bad(g[i]);
