@@ -18,6 +18,8 @@ typedef struct group {
   sp_structs names; /* of const char *: globs */
   double lr, decay;
   int32_t frozen;
+  int64_t phase;     /* above 0: frozen until then */
+  const char *when;  /* and when that is, in words */
   int32_t flat;      /* of these the weights of at most one dimension alone: biases, and what normalisation has */
   const char *label; /* "": a script has named the weights; else what it has said instead, in one line for all groups
                         beside each other that have it */
@@ -25,29 +27,39 @@ typedef struct group {
 
 typedef struct ask {
   sp_structs groups; /* of group */
+  int64_t phases;
 } ask;
 
 static const sp_param name_params[] = {
     {.name = "name", .type = SP_PARAM_STRING, .flags = SP_PARAM_FIRST | SP_PARAM_REQUIRED}, {0}};
 #define FACTOR(member) \
   { .name = #member, .type = SP_PARAM_FLOAT, .offset = offsetof(group, member), .def = 1, .min = 0, .max = 1e6 }
-static const sp_param group_params[] = {{.name = "names",
-                                         .type = SP_PARAM_LIST,
-                                         .offset = offsetof(group, names),
-                                         .fields = name_params,
-                                         .fields_size = sizeof(const char *),
-                                         .min_n = 1},
-                                        FACTOR(lr),
-                                        FACTOR(decay),
-                                        {.name = "frozen", .type = SP_PARAM_BOOL, .offset = offsetof(group, frozen)},
-                                        {.name = "flat", .type = SP_PARAM_BOOL, .offset = offsetof(group, flat)},
-                                        {.name = "label", .type = SP_PARAM_STRING, .offset = offsetof(group, label)},
-                                        {0}};
+static const sp_param group_params[] = {
+    {.name = "names",
+     .type = SP_PARAM_LIST,
+     .offset = offsetof(group, names),
+     .fields = name_params,
+     .fields_size = sizeof(const char *),
+     .min_n = 1},
+    FACTOR(lr),
+    FACTOR(decay),
+    {.name = "frozen", .type = SP_PARAM_BOOL, .offset = offsetof(group, frozen)},
+    {.name = "phase", .type = SP_PARAM_INT, .offset = offsetof(group, phase), .imin = 0, .imax = SP_MAX_PHASES - 1},
+    {.name = "when", .type = SP_PARAM_STRING, .offset = offsetof(group, when)},
+    {.name = "flat", .type = SP_PARAM_BOOL, .offset = offsetof(group, flat)},
+    {.name = "label", .type = SP_PARAM_STRING, .offset = offsetof(group, label)},
+    {0}};
 static const sp_param ask_params[] = {{.name = "groups",
                                        .type = SP_PARAM_LIST,
                                        .offset = offsetof(ask, groups),
                                        .fields = group_params,
                                        .fields_size = sizeof(group)},
+                                      {.name = "phases",
+                                       .type = SP_PARAM_INT,
+                                       .offset = offsetof(ask, phases),
+                                       .idef = 1,
+                                       .imin = 1,
+                                       .imax = SP_MAX_PHASES},
                                       {0}};
 
 int sp_groups_take(sp_groups *s, const sp_value *asked, sp_err *err) {
@@ -66,19 +78,34 @@ static uint32_t n_asked(const sp_groups *s) { return s->asked.data ? ((const ask
 static const group *asked(const sp_groups *s, uint32_t i) {
   return (const group *)((const ask *)s->asked.data)->groups.v + i;
 }
+uint32_t sp_graph_phases(const sp_graph *g) {
+  const ask *a = g->train.groups.asked.data;
+  return a ? (uint32_t)a->phases : 1;
+}
 static const char *glob_of(const group *g, uint32_t i) { return ((const char *const *)g->names.v)[i]; }
 
 /* ---- which weights they are -------------------------------------------------------------------------------------- */
 
+/* "encoder.layer4" stands for all that begins so, "encoder.layer4.*". */
 static bool glob_fits(const char *glob, const group *g, const sp_weights *stage, size_t i) {
-  char name[512];
+  char name[512], below[512];
   snprintf(name, sizeof name, "%s.%s", stage->name, stage->weights[i].name);
-  return !fnmatch(glob, name, 0) && (!g->flat || stage->weights[i].spec.ndim <= 1);
+  snprintf(below, sizeof below, "%s.*", glob);
+  return (!fnmatch(glob, name, 0) || !fnmatch(below, name, 0)) && (!g->flat || stage->weights[i].spec.ndim <= 1);
 }
 
 static bool fits(const group *g, const sp_weights *stage, size_t i) {
   for (uint32_t k = 0; k < g->names.n; k++)
     if (glob_fits(glob_of(g, k), g, stage, i)) return true;
+  return false;
+}
+
+static bool is_frozen(const group *a, uint32_t phase) { return a->frozen || phase < a->phase; }
+
+/* In all phases. */
+static bool stays(const sp_groups *s, const sp_weights *w, size_t i) {
+  for (uint32_t k = 0; k < n_asked(s); k++)
+    if (asked(s, k)->frozen && fits(asked(s, k), w, i)) return true;
   return false;
 }
 
@@ -89,7 +116,7 @@ void sp_graph_fix(sp_graph *g) {
     for (size_t i = 0; i < w->n_weights; i++) {
       w->fixed[i] = false;
       for (uint32_t k = 0; k < n_asked(s); k++)
-        w->fixed[i] = w->fixed[i] || (asked(s, k)->frozen && fits(asked(s, k), w, i));
+        w->fixed[i] = w->fixed[i] || (is_frozen(asked(s, k), s->phase) && fits(asked(s, k), w, i));
     }
   }
 }
@@ -169,13 +196,13 @@ static void tell(const sp_graph *g, uint32_t from, uint32_t end) {
     for (size_t i = 0; i < g->nodes[n]->params.n_weights; i++) {
       bool in = false;
       for (uint32_t k = from; k < end && !in; k++) in = fits(asked(s, k), &g->nodes[n]->params, i);
-      if (in && first->frozen && g->nodes[n]->params.weights[i].flags & SP_WEIGHT_STATE)
+      if (in && is_frozen(first, s->phase) && g->nodes[n]->params.weights[i].flags & SP_WEIGHT_STATE)
         moves = moves || sp_node_changes(g->nodes[n]);
-      if (!in || !may_train(g->nodes[n], i) || (!first->frozen && g->nodes[n]->params.fixed[i])) continue;
+      if (!in || !may_train(g->nodes[n], i) || (!first->frozen && stays(s, &g->nodes[n]->params, i))) continue;
       tensors++;
       parameters += (uint64_t)sp_spec_count(&g->nodes[n]->params.weights[i].spec);
     }
-  if (first->frozen) sp_sb_put(&sb, ", frozen");
+  if (is_frozen(first, 0)) sp_sb_putf(&sb, ", frozen%s%s", *first->when ? " until " : "", first->when);
   put_factor(&sb, "lr", lr[0], lr[1]);
   put_factor(&sb, "decay", decay[0], decay[1]);
   if (!sb.broken)
@@ -214,21 +241,23 @@ void sp_graph_tell_groups(sp_graph *g) {
 /* ---- what the optimizer is given --------------------------------------------------------------------------------- */
 
 static sp_group factors(const sp_groups *s, const sp_weight_ref *r) {
-  sp_group f = {.lr = 1, .decay = 1};
+  sp_group f = {.lr = 1, .decay = 1, .phase = 0};
   for (uint32_t k = 0; k < n_asked(s); k++) {
     const group *a = asked(s, k);
     if (!fits(a, r->of, r->i)) continue;
     f.lr *= a->lr;
     f.decay *= a->decay;
+    if ((uint64_t)a->phase > f.phase) f.phase = (uint64_t)a->phase;
   }
   return f;
 }
 
 static int number(sp_groups *s, sp_group f, uint32_t *of, sp_err *err) {
   uint32_t k = 0;
-  while (k < s->n && (s->list[k].lr != f.lr || s->list[k].decay != f.decay)) k++;
+  while (k < s->n && (s->list[k].lr != f.lr || s->list[k].decay != f.decay || s->list[k].phase != f.phase)) k++;
   if (k == SP_MAX_GROUPS)
-    return sp_fail(err, SP_E_RANGE, "groups: their factors make more than %d pairs of learning rate and decay",
+    return sp_fail(err, SP_E_RANGE,
+                   "groups: their factors make more than %d pairs of learning rate and decay (of each phase its own)",
                    SP_MAX_GROUPS);
   if (k == s->n) s->list[s->n++] = f;
   *of = k;
@@ -249,7 +278,7 @@ int sp_graph_group(sp_graph *g, sp_err *err) {
   n = 0;
   for (sp_weight_ref at = {0}; sp_store_next_trained(&g->store, &at);)
     if (number(s, factors(s, &at), &s->of[n++], err)) return err->status;
-  if (s->n == 1 && s->list[0].lr == 1 && s->list[0].decay == 1) s->n = 0;
+  if (s->n == 1 && s->list[0].lr == 1 && s->list[0].decay == 1 && !s->list[0].phase) s->n = 0;
   return SP_OK;
 }
 
@@ -257,4 +286,5 @@ void sp_groups_put(const sp_groups *s, sp_plan *plan) {
   plan->groups = s->n ? s->list : NULL;
   plan->group_of = s->n ? s->of : NULL;
   plan->n_groups = s->n;
+  plan->n_phases = s->asked.data ? (uint32_t)((const ask *)s->asked.data)->phases : 1;
 }

@@ -172,6 +172,9 @@ int sp_node_ask_plan(sp_node *node, sp_plan *p, sp_err *err); /* with what is se
 int sp_graph_sort(sp_graph *g, sp_err *err); /* fills topo */
 int sp_graph_analyse(sp_graph *g, sp_err *err);
 
+/* From here on the training is in that phase; stages are to be planned anew. */
+void sp_graph_set_phase(sp_graph *g, uint32_t phase);
+
 /* optimizer.c */
 int sp_graph_plan_optimizer(sp_graph *g, sp_err *err);
 int sp_graph_plan_shards(sp_graph *g, sp_err *err); /* behind the optimizer; nothing where a step is one */

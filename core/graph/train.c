@@ -128,6 +128,11 @@ static void set_training(sp_graph *g, bool on) {
   g->store.optimizer = on ? &g->train.optimizer->params : NULL;
 }
 
+void sp_graph_set_phase(sp_graph *g, uint32_t phase) {
+  g->train.groups.phase = phase;
+  g->planned = false;
+}
+
 int sp_graph_train(sp_graph *g, const sp_train_opts *o, sp_err *err) {
   int st;
   if (g->n_programs) return sp_fail(err, SP_E_STATE, "train: the graph has run already");

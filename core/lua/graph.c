@@ -304,6 +304,14 @@ static int graph_lanes(lua_State *L) {
   return 0;
 }
 
+/* g:phase(n): from 0, see sp_engine_phase */
+static int graph_phase(lua_State *L) {
+  sp_lua_graph *lg = sp_lua_check_graph(L, 1);
+  sp_err err;
+  if (sp_engine_phase(lg->e, (uint32_t)luaL_checkinteger(L, 2), &err)) return sp_lua_raise(L, &err);
+  return 0;
+}
+
 static int graph_build(lua_State *L) {
   sp_lua_graph *lg = sp_lua_check_graph(L, 1);
   sp_err err;
@@ -429,6 +437,7 @@ static int graph_averages(lua_State *L) {
 static const luaL_Reg graph_functions[] = {
     {"add", graph_add},
     {"wire", graph_wire},
+    {"phase", graph_phase},
     {"plan", graph_plan},
     {"plugins", graph_plugins},
     {"outside", graph_outside},

@@ -318,6 +318,12 @@ static int steps_cut(lua_State *L) {
   return 0;
 }
 
+/* g:was_cut() -> whether the last loop ended before its last step */
+static int steps_was_cut(lua_State *L) {
+  lua_pushboolean(L, sp_engine_was_cut(sp_lua_check_graph(L, 1)->e));
+  return 1;
+}
+
 /* g:hold(whether): from now on a signal ends neither steps nor an evaluation; the script asks for it, saves a
  * checkpoint, and stops them */
 static int steps_hold(lua_State *L) {
@@ -498,5 +504,6 @@ const luaL_Reg sp_lua_step_functions[] = {
     {"step", steps_step},   {"hold", steps_hold},         {"boundary", steps_boundary},
     {"seek", steps_seek},   {"evaluate", steps_evaluate}, {"checksums", steps_checksums},
     {"cut", steps_cut},     {"ask", steps_ask},           {"pause", steps_pause},
+    {"was_cut", steps_was_cut},
     {NULL, NULL},
 };

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-int sp_store_restart_averages(sp_store *store, const sp_weights *stage, sp_err *err) {
+static int restart(sp_store *store, const sp_weights *stage, bool missing, sp_err *err) {
   sp_weights *opt = store->optimizer;
   int status = SP_OK;
   if (!sp_store_averages(store) || !store->initialised) return SP_OK;
@@ -12,12 +12,18 @@ int sp_store_restart_averages(sp_store *store, const sp_weights *stage, sp_err *
   for (sp_weight_ref r = {0}; !status && sp_store_next_trained(store, &r); at++) {
     const void *data;
     void *copy;
-    if (stage && r.of != stage) continue;
+    if ((stage && r.of != stage) || (missing && opt->loaded[at])) continue;
     if (!(status = sp_weights_get(r.of, r.i, &data, &copy, err))) status = sp_weights_put(opt, at, data, err);
     free(copy);
   }
   return status;
 }
+
+int sp_store_restart_averages(sp_store *store, const sp_weights *stage, sp_err *err) {
+  return restart(store, stage, false, err);
+}
+
+int sp_store_begin_averages(sp_store *store, sp_err *err) { return restart(store, NULL, true, err); }
 
 /* Bytes of device memory change places; tmp has room for both. */
 static int swap_bytes(sp_place *a, char *at, sp_place *b, char *with, size_t bytes, char *tmp, sp_err *err) {

@@ -187,7 +187,7 @@ static int make_memory(sp_store *store, sp_reduce *x, sp_err *err) {
   return status || !store->sliced ? status : sp_store_find_slices(store, err);
 }
 
-static void drop_reduce(sp_store *store) {
+void sp_reduce_free(sp_store *store) {
   sp_reduce *x = store->reduce;
   if (!x) return;
   if (x->comm) sp_ranks_remove_abort(x->ranks, &x->abort);
@@ -217,7 +217,7 @@ int sp_store_reduce(sp_store *store, sp_err *err) {
   int status = fill_buckets(store, x, err);
   if (!status) status = sp_reduce_open(store, x, err);
   if (status) {
-    drop_reduce(store); /* nothing has a place in it yet */
+    sp_reduce_free(store); /* nothing has a place in it yet */
     return status;
   }
   if ((status = make_memory(store, x, err))) x->failure = *err;
@@ -225,6 +225,6 @@ int sp_store_reduce(sp_store *store, sp_err *err) {
 }
 
 void sp_store_free(sp_store *store) {
-  drop_reduce(store);
+  sp_reduce_free(store);
   free(store->stages);
 }

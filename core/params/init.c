@@ -150,6 +150,7 @@ int sp_weights_init(sp_weights *stage, sp_mt19937 *torch, sp_err *err) {
   for (size_t i = 0; data && i < stage->n_weights; i++)
     if (data[i] != stage->w[i].data) free(data[i]);
   free(data);
+  stage->empty = false;
   return status ? sp_prefix(err, "stage '%s'", stage->name) : SP_OK;
 }
 
@@ -164,7 +165,7 @@ int sp_store_init(sp_store *store, sp_err *err) {
     for (size_t k = 0; k < stage->n_weights; k++) all = all && stage->loaded[k];
     if (stage->n_weights && !all) status = sp_weights_init(stage, torch ? &mt : NULL, err);
   }
+  for (size_t i = 0; i < store->n_stages; i++) store->stages[i]->empty = false;
   store->initialised = !status;
-  bool resumed = sp_store_averages(store) && store->optimizer->loaded[store->optimizer->update.averages - 1];
-  return status || resumed ? status : sp_store_restart_averages(store, NULL, err);
+  return status ? status : sp_store_begin_averages(store, err);
 }

@@ -59,6 +59,7 @@ static int weight_storage(sp_weights *stage, size_t i, sp_err *err) {
   size_t bytes = (size_t)sp_weights_bytes(stage, i);
   stage->w[i].data = sp_store_alloc(stage->store, stage->place, bytes ? bytes : 1, stage->weights[i].name, err);
   if (!stage->w[i].data) return sp_prefix(err, "stage '%s'", stage->name);
+  stage->empty = true;
   return sliced && stage->whole && stage->whole[i] ? sp_weights_put(stage, i, stage->whole[i], err) : SP_OK;
 }
 

@@ -42,6 +42,7 @@ typedef struct sp_weights {
   sp_tensor *w, *dw; /* [n_weights] data NULL until needed */
   sp_tensor *rows;   /* [n_factors] of all shards of a step; NULL until needed */
   void *consts;      /* what prepare() makes of weights; NULL until needed */
+  bool empty;        /* memory was taken for some since first values were made */
   bool stale;        /* it has yet to make it, of the weights that are there now */
   bool *loaded;      /* [n_weights] came from a file */
   bool *fixed;       /* [n_weights] is not trained, though the stage is */
@@ -141,6 +142,7 @@ bool sp_store_averages(const sp_store *store); /* known once the stages are plan
 long sp_store_average_of(const sp_store *store, const sp_weights *stage, size_t i);
 /* Averages, of one stage or (NULL) of all, begin again with the weights as they are now. */
 int sp_store_restart_averages(sp_store *store, const sp_weights *stage, sp_err *err);
+int sp_store_begin_averages(sp_store *store, sp_err *err);  /* those that no file gave */
 int sp_store_swap_averages(sp_store *store, sp_err *err);   /* they and the weights change places */
 int sp_store_keep_statistics(sp_store *store, sp_err *err); /* for an optimizer that restores them */
 
@@ -252,6 +254,7 @@ struct sp_reduce {
 /* Opens the communicator and gives gradients and statistics their places, where several ranks train the graph; does
  * nothing elsewhere, or the second time. All stages are planned. Collective. */
 int sp_store_reduce(sp_store *store, sp_err *err);
+void sp_reduce_free(sp_store *store); /* and the communicator; nothing lies in its memory any more */
 void sp_store_free(sp_store *store); /* behind the stages, of whose weights it owns some; before the devices */
 bool sp_reduce_owns(const sp_store *store, const void *data);
 uint64_t sp_reduce_bytes(const sp_store *store); /* beyond what the gradients and weights are */
@@ -280,6 +283,15 @@ sp_tensor sp_store_slice_tensor(const sp_store *store, size_t k, const sp_tensor
  * slices of them, to all. */
 int sp_slices_gather(sp_weights *stage, size_t i, void **whole, sp_err *err);
 int sp_slices_spread(sp_store *store, sp_err *err);
+
+/* phase.c: a training trains other weights from here on. sp_store_keep before anything changes; sp_store_lay_down
+ * before stages are planned anew, so that gradients and what ranks add together find other places; sp_store_give when
+ * all weights have their memory again, before sp_store_share. Collective. */
+typedef struct sp_kept sp_kept; /* what the optimizer keeps, in host memory */
+int sp_store_keep(sp_store *store, sp_kept **out, sp_err *err); /* *out NULL: nothing */
+int sp_store_lay_down(sp_store *store, sp_err *err);
+int sp_store_give(sp_store *store, const sp_kept *kept, sp_err *err);
+void sp_kept_free(sp_kept *kept); /* NULL: nothing */
 
 /* share.c: weights that are the same on all ranks */
 bool sp_store_writes(const sp_store *store); /* files are this rank's business */

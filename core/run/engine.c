@@ -3,6 +3,7 @@
 #include "run/engine.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,7 @@ void sp_engine_free(sp_engine *e) {
   free(e->units);
   free(e->pauses);
   sp_pool_free(e->pool);
+  sp_kept_free(e->kept);
   sp_graph_free(e->g);
   free(e);
 }
@@ -72,6 +74,11 @@ sp_graph_opts sp_engine_options(const sp_engine *e) {
   sp_graph_opts o = *sp_graph_options(e->g);
   if (e->n) o.capture = e->units[0].m->capture;
   return o;
+}
+
+static int failed(const sp_engine *e, sp_err *err) {
+  *err = e->failure;
+  return err->status;
 }
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -142,6 +149,17 @@ static int add_evaluations(sp_engine *e, sp_err *err) {
   return st;
 }
 
+/* What the optimizer has kept since the phase before. */
+static int give_kept(sp_engine *e, sp_err *err) {
+  if (!e->kept) return SP_OK;
+  bool shared = e->g->store.initialised;
+  int st = sp_store_give(&e->g->store, e->kept, err);
+  if (!st && shared) st = sp_store_share(&e->g->store, NULL, err);
+  sp_kept_free(e->kept);
+  e->kept = NULL;
+  return st;
+}
+
 int sp_engine_plan(sp_engine *e, sp_err *err) {
   sp_graph *g = e->g;
   int st = SP_OK;
@@ -152,6 +170,7 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
   if ((st = sp_graph_reduce(g, err)) || (st = sp_store_make_factors(&g->store, err))) return st;
   for (size_t i = 0; i < g->n_nodes; i++)
     if ((st = sp_weights_storage(&g->nodes[i]->params, err))) return st;
+  if ((st = give_kept(e, err))) return st;
   if (!(st = add_unit(e, NULL, err))) st = add_evaluations(e, err);
   if (st) {
     drop_units(e, 0); /* may be tried again */
@@ -159,6 +178,7 @@ int sp_engine_plan(sp_engine *e, sp_err *err) {
   }
   e->units[0].loop.next = e->start * micro(e);
   e->units[0].loop.stopped = e->stopped;
+  if (e->lr != 0) e->units[0].loop.lr = e->lr;
   return SP_OK;
 }
 
@@ -166,6 +186,24 @@ void sp_engine_unplan(sp_engine *e) {
   if (!e->n) return;
   e->start = e->units[0].loop.next / micro(e);
   drop_units(e, 0);
+}
+
+int sp_engine_phase(sp_engine *e, uint32_t phase, sp_err *err) {
+  sp_store *store = &e->g->store;
+  if (phase == e->g->train.groups.phase) return SP_OK;
+  if (phase >= sp_graph_phases(e->g))
+    return sp_fail(err, SP_E_RANGE, "phase %" PRIu32 ": the training has %" PRIu32, phase, sp_graph_phases(e->g));
+  if (e->trial || (e->n && e->units[0].loop.running))
+    return sp_fail(err, SP_E_STATE, "a phase begins between two loops");
+  int st = e->failed ? failed(e, err) : sp_engine_drain(e, err);
+  bool told = e->n && !isnan(e->units[0].loop.lr);
+  if (told) e->lr = e->units[0].loop.lr;
+  if (!st && !e->kept) st = sp_store_keep(store, &e->kept, err);
+  sp_engine_unplan(e);
+  if (!st) st = sp_store_lay_down(store, err);
+  if (!st) sp_graph_set_phase(e->g, phase);
+  e->ran = false; /* lanes may come */
+  return st;
 }
 
 int sp_engine_strategy(sp_engine *e, const char *name, const sp_lane_desc *lanes, size_t n, sp_err *err) {
@@ -291,11 +329,6 @@ uint64_t sp_engine_allocations(const sp_engine *e) { return e->g->store.allocati
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static int failed(const sp_engine *e, sp_err *err) {
-  *err = e->failure;
-  return err->status;
-}
-
 /* A loop within which something failed ends, and no other begins. */
 static int halt(sp_engine *e, sp_err *err) {
   sp_err ignored;
@@ -337,7 +370,7 @@ int sp_engine_begin(sp_engine *e, uint64_t n, sp_err *err) {
       (st = sp_loop_begin(&e->units[0].loop, first, n * micro(e), err)))
     return st;
   if (cut) sp_loop_cut(&e->units[0].loop, first);
-  e->sought = false;
+  e->sought = e->cut = false;
   sp_shards_pause(e->units[0].m);
   return SP_OK;
 }
@@ -398,6 +431,7 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
   const sp_result *res;
   int st = SP_OK;
   if (!u || !u->loop.running) return SP_OK;
+  e->cut = true;
   if (u->m->queue) { /* what was taken is answered */
     sp_loop_cut(&u->loop, u->loop.tick + (u->loop.pos > 0));
     while (u->loop.running && !st) st = sp_engine_next(e, &res, err);
@@ -412,8 +446,11 @@ int sp_engine_stop(sp_engine *e, sp_err *err) {
 
 void sp_engine_cut(sp_engine *e) {
   sp_unit *u = training(e);
+  e->cut = true;
   if (u && u->loop.running) sp_loop_cut(&u->loop, sp_engine_boundary(e) * micro(e));
 }
+
+bool sp_engine_was_cut(const sp_engine *e) { return e->cut; }
 
 int sp_engine_drain(sp_engine *e, sp_err *err) {
   if (e->failed) return failed(e, err);
@@ -498,6 +535,7 @@ int sp_engine_evaluate(sp_engine *e, sp_node *source, int (*each)(void *arg, con
 
 int sp_engine_load(sp_engine *e, sp_node *node, const sp_load *from, sp_err *err) {
   int st = sp_engine_drain(e, err);
+  if (!st && e->kept) st = sp_engine_plan(e, err); /* what is loaded replaces it */
   if (!st && sp_store_writes(&e->g->store)) st = sp_graph_load(e->g, node, from, err);
   if (!st && e->g->store.initialised) st = sp_store_share(&e->g->store, node ? &node->params : NULL, err);
   for (size_t i = 0; i < e->n && !st; i++) st = sp_machine_refresh(e->units[i].m, err);

@@ -44,6 +44,11 @@ int sp_engine_describe(sp_engine *engine, sp_sb *out, sp_err *err);
 /* From now on loops pause where `every` steps, or a multiple of them, are over: between the result of the last of them
  * and the next call of sp_engine_next the weights are those after as many steps, whatever runs ahead otherwise. */
 int sp_engine_pause(sp_engine *engine, uint64_t every, sp_err *err);
+/* Between two loops: from here on the training is in phase `phase` of its groups (graph/groups.h), which trains other
+ * weights: programs are planned and proved anew, of the optimizer all that is kept of weights that were trained before
+ * stays, and the others begin with nothing kept. Lanes that were given are those of the phase before: call
+ * sp_engine_strategy. Does nothing where it is in that phase. Collective. */
+int sp_engine_phase(sp_engine *engine, uint32_t phase, sp_err *err);
 /* Begins a loop over the next n steps (n 0: without end). */
 int sp_engine_begin(sp_engine *engine, uint64_t n, sp_err *err);
 /* The next step's result, in step order, each once; *res NULL when all are done. It blocks. Where a stage fails at some
@@ -53,6 +58,8 @@ int sp_engine_next(sp_engine *engine, const sp_result **res, sp_err *err);
 /* Ends the loop early: steps that were begun before the last result was seen plus R complete, no others begin. Their
  * results are dropped, and so is what fails in a step behind them. Does nothing outside a loop. */
 int sp_engine_stop(sp_engine *engine, sp_err *err);
+/* The last loop has ended, or will, before its last step: by sp_engine_stop or sp_engine_cut. */
+bool sp_engine_was_cut(const sp_engine *engine);
 /* No step begins any more; those that have begun, up to the boundary, still come, and are the loop's last. */
 void sp_engine_cut(sp_engine *engine);
 /* Asked while a loop waits for requests: true ends it, as if all who submit had gone. NULL: never. */

@@ -26,6 +26,9 @@ struct sp_engine {
   uint64_t start;   /* the step to begin with, while there is no unit */
   uint64_t *pauses; /* [n_pauses] see sp_engine_pause */
   size_t n_pauses, cap_pauses;
+  sp_kept *kept; /* of the phase before, until the one that is now is planned; NULL: nothing */
+  double lr;     /* of its last update, that the next loop tells until it has one; 0: of none */
+  bool cut;    /* the loop has ended, or will, before its last step */
   bool ran;    /* a loop or an evaluation has begun */
   bool sought; /* the next loop begins where no loop has ended */
   bool failed; /* nothing can run any more, and why */

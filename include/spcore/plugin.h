@@ -203,8 +203,8 @@ typedef struct sp_factor {
 
 #define SP_MAX_PHASES 32
 
-/* What an optimizer's learning rate and weight decay are multiplied by, for the weights of a group, and since when these
- * are trained. */
+/* What an optimizer's learning rate and weight decay are multiplied by, for the weights of a group, and since when
+ * these are trained. */
 typedef struct sp_group {
   double lr, decay;
   uint64_t phase; /* from 0: of the training, the phase that trains them first. What depends on the number of updates,
@@ -252,8 +252,8 @@ typedef struct sp_plan {
   const sp_group *groups;   /* in, of an OPTIMIZER: [n_groups] factors of the weights; NULL, 0: all are 1 */
   const uint32_t *group_of; /* in: [in[0].n] the group of each weight */
   uint32_t n_groups;        /* in: 0 .. SP_MAX_GROUPS */
-  uint32_t n_phases;        /* in: 0: 1; else 1 .. SP_MAX_PHASES: between two of them this plan() is called anew, for more
-                               weights, and what the optimizer keeps of a weight or by itself stays by its name */
+  uint32_t n_phases;        /* in: 0: 1; else 1 .. SP_MAX_PHASES: between two of them plan() is called anew, for more
+                               weights, and what the optimizer keeps of a weight, or by itself, stays by its name */
   const float *draw; /* out, of a SOURCE: as weights; [length] how often a sample is drawn, with replacement, relative
                         to others, at least 0, in steps; evaluations see each once. NULL: each once an epoch */
 } sp_plan;

@@ -413,8 +413,8 @@ function checkpoint.resume(g, dir, override, steps)
     for _, line in ipairs(type(about.same) == "table" and identity.differences(about.same, identity.of(g)) or {}) do
       if ranks.first then core.log("error", ("--resume %s: %s"):format(dir, line)) end
     end
+    g:seek(step) -- which weights are trained there
     g:load { path, prefix = "" }
-    g:seek(step)
     for name, live in pairs(type(about.live) == "table" and about.live or {}) do
       local node = g:find(name)
       for key, value in pairs(node and live or {}) do

@@ -8,6 +8,7 @@ local progress = require "spcore.progress"
 local merge_traces = require "spcore.rank_traces"
 local models = require "spcore.models"
 local options = require "spcore.options"
+local phases = require "spcore.phases"
 local ranks = require "spcore.ranks"
 local requests = require "spcore.requests"
 local schedule = require "spcore.schedule"
@@ -168,7 +169,7 @@ function construct(g, stage, t)
   g._told[node] = { params, batch = host.batch, shuffle = host.shuffle, drop_last = host.drop_last, groups = grouped }
   g._applied, g._blocks[node] = false, blocks
   if grouped and not node.optimizer then
-    core.fail(("stage '%s' is no optimizer: it takes neither groups nor no_decay nor layer_decay"):format(node.name))
+    core.fail(("stage '%s' is no optimizer: it takes neither groups nor no_decay, layer_decay or unfreeze"):format(node.name))
   end
   g._wired[node], g._made[node] = {}, core.where()
   check_host(node, host)
@@ -259,8 +260,10 @@ function graph:train(t)
     core.fail(("g:train{}: 'lr' must be a function(step), got a %s; a fixed rate is the optimizer's lr"):format(
       type(t.lr)))
   end
+  local grouped, moments = groups.of(self, t.optimizer)
   self._raw:train { losses = losses, optimizer = t.optimizer, lr = t.lr, accumulate = t.accumulate,
-    optimizer_shards = t.optimizer_shards, groups = groups.of(self, t.optimizer) }
+    optimizer_shards = t.optimizer_shards, groups = grouped }
+  self._phases, self._unfrozen = moments or false, moments and grouped.groups or false
   self._optimizer, self._losses, self._rated = t.optimizer, losses, t.lr and t.optimizer
   self._opt.optimizer_shards = self._opt.optimizer_shards or t.optimizer_shards or false
   self._told[t.optimizer].accumulate = t.accumulate
@@ -299,6 +302,8 @@ local function apply(self)
   if self._applied then return end
   check_wires(self)
   if not self._helps then set.check(self._raw:nodes()) end
+  local explains = self._opt.explain and not core.env().schedule
+  local later = phases.prove(self, explains)
   local lanes, name = strategy.lanes(self, self._strategy, self._strategy_name or nil)
   self._raw:lanes(name, lanes)
   self._lanes, self._applied = lanes, true
@@ -306,6 +311,9 @@ local function apply(self)
   if not (form or self._opt.explain) then return end
   core.only_prints()
   local text = form and schedule.show(self, form) or LEGEND .. self._raw:describe()
+  for i, more in ipairs(explains and later or {}) do
+    text = ("%s\nfrom %s on\n\n%s"):format(text, self._phases[i].words, more)
+  end
   if core.env().rank == 0 then io.write(form and text or words.fold(text)) end -- the other ranks have the same tasks
   core.exit(0)
 end
@@ -371,12 +379,33 @@ function graph:_validates(first, last)
   return false
 end
 
+-- A loop over the next n steps, nil: without end; of a training with phases up to the end of this one.
+local function begin(self, n)
+  local raw = self._raw
+  self._until = false
+  if not self._phases then return raw:begin(n) end
+  local first = raw:step()
+  phases.begin(self, first)
+  local ends = phases.ends(self, first)
+  if ends and (not n or n > ends - first) then
+    self._until = n and first + n or math.maxinteger
+    n = ends - first
+  end
+  raw:begin(n)
+end
+
 -- The steps that the checkpoint has kept from which the run goes on, then those that run.
 local function next_step(self)
   local m = table.remove(self._kept, 1)
-  if not m then return self._raw:next() end
-  m.time = sys.now()
-  return m.step, m
+  if m then
+    m.time = sys.now()
+    return m.step, m
+  end
+  local raw = self._raw
+  local step, got = raw:next()
+  if step or not self._until or raw:was_cut() then return step, got end
+  begin(self, self._until < math.maxinteger and self._until - raw:step() or nil)
+  return raw:next()
 end
 
 -- A signal has cut the validation behind the step m: no other step begins, and what those give that have is kept with it.
@@ -438,8 +467,8 @@ function graph:steps(n)
   end_loop(self)
   if n then say_left_over(self, n) end
   if ranks.n > 1 and self._optimizer and not self._compared then compare_ranks(self) end
-  if not n or n > #self._kept then raw:begin(n and math.tointeger(n) - #self._kept) end
-  if #self._evals == 0 then return raw.next, raw, nil, self._stopper end
+  if not n or n > #self._kept then begin(self, n and math.tointeger(n) - #self._kept) end
+  if #self._evals == 0 and not self._phases then return raw.next, raw, nil, self._stopper end
   return function()
     local step, m = next_step(self)
     if not step or evaluate_due(self, step, m) then return step, m end
@@ -490,6 +519,7 @@ end
 function graph:seek(step)
   end_loop(self)
   self._raw:seek(step)
+  phases.seek(self, step)
 end
 
 function graph:epoch_steps()
@@ -640,6 +670,7 @@ return function(opt)
     _trace = asked.trace ~= "" and asked.trace,
     _raw = raw, _wired = {}, _made = {},
     _blocks = {}, -- of known networks: see groups.lua
+    _phases = false, _unfrozen = false, _phase = 0, _starts = false, _until = false, -- see phases.lua
     _told = {}, _notices = false, _weights = {}, _floats = {}, _evals = {}, _read = {},
     _applied = false, _untrained = false,
     _asked = { first = 1, last = 0, answer = {}, request = {} }, -- requests of this script

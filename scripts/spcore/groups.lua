@@ -1,15 +1,19 @@
 -- SPDX-License-Identifier: MIT
 -- Groups of parameters, as an optimizer takes them: g.adamw{ groups = { { "encoder.*", lr = 0.1 } }, no_decay = "norm_bias",
--- layer_decay = 0.75 }. The core (core/graph/groups.h) knows globs and factors alone; what the shorthands stand for is here.
+-- layer_decay = 0.75, unfreeze = { { "encoder.layer4", at = "epoch 3" } } }. The core (core/graph/groups.h) knows globs, factors and
+-- numbers of phases alone; what the shorthands stand for is here, and in phases.lua when phases begin.
 local core = require "spcore.core"
+local phases = require "spcore.phases"
 local words = require "spcore.words"
 
 local groups = {}
 
-local keys = { groups = true, no_decay = true, layer_decay = true }
+local keys = { groups = true, no_decay = true, layer_decay = true, unfreeze = true }
 local group_keys = { lr = true, decay = true, frozen = true, up_to = true }
+local late_keys = { at = true, up_to = true }
 
-local function check_group(where, group)
+-- fields: those that it may have
+local function check_group(where, group, fields)
   if type(group) ~= "table" then
     core.fail(("%s: a table is wanted, such as { \"encoder.*\", lr = 0.1 }, got a %s"):format(where, type(group)))
   end
@@ -17,8 +21,8 @@ local function check_group(where, group)
   for k, v in next, group do
     if math.type(k) == "integer" then
       if type(v) ~= "string" then core.fail(("%s: item %d is a %s, not the name of a weight, such as \"encoder.*\""):format(where, k, type(v))) end
-    elseif not group_keys[k] then
-      words.unknown(where .. " has no field", k, group_keys)
+    elseif not fields[k] then
+      words.unknown(where .. " has no field", k, fields)
     end
   end
   for i, name in ipairs(group) do out.names[i] = name end
@@ -38,7 +42,7 @@ local function check_group(where, group)
   if group.frozen and (group.lr or group.decay) then
     core.fail(("%s: frozen weights have neither lr nor decay; leave those out"):format(where))
   end
-  if not (group.frozen or group.lr or group.decay) then
+  if fields == group_keys and not (group.frozen or group.lr or group.decay) then
     core.fail(("%s says nothing of its weights: give it lr, decay or frozen = true"):format(where))
   end
   return out
@@ -58,6 +62,27 @@ local function check_no_decay(where, v)
   return { out }
 end
 
+local function check_list(where, key, list, example)
+  if type(list) ~= "table" then
+    core.fail(("%s: %s is a list, such as { %s }, got a %s"):format(where, key, example, type(list)))
+  end
+  for k in next, list do
+    if math.type(k) ~= "integer" then
+      core.fail(("%s: %s is a list of tables: %s = { %s }"):format(where, key, key, example))
+    end
+  end
+end
+
+local function check_unfreeze(where, list)
+  local out = {}
+  check_list(where, "unfreeze", list, '{ "encoder.layer4", at = "epoch 3" }')
+  for i, group in ipairs(list) do
+    out[i] = check_group(("%s: unfreeze[%d]"):format(where, i), group, late_keys)
+    out[i].at = group.at
+  end
+  return out, phases.take(where, out)
+end
+
 -- Takes what is about groups out of an optimizer's parameters; nil: there is nothing.
 function groups.take(stage, params)
   local where, out = ("g.%s{}"):format(stage), nil
@@ -65,15 +90,13 @@ function groups.take(stage, params)
   if not out then return nil end
   out = {}
   if params.groups ~= nil then
-    if type(params.groups) ~= "table" then
-      core.fail(("%s: groups is a list, such as { { \"encoder.*\", lr = 0.1 } }, got a %s"):format(where, type(params.groups)))
-    end
-    for k in next, params.groups do
-      if math.type(k) ~= "integer" then
-        core.fail(("%s: groups is a list of tables: groups = { { \"encoder.*\", %s = ... } }"):format(where, tostring(k)))
-      end
-    end
-    for i, group in ipairs(params.groups) do out[i] = check_group(("%s: groups[%d]"):format(where, i), group) end
+    check_list(where, "groups", params.groups, '{ "encoder.*", lr = 0.1 }')
+    for i, group in ipairs(params.groups) do out[i] = check_group(("%s: groups[%d]"):format(where, i), group, group_keys) end
+  end
+  if params.unfreeze ~= nil then
+    local late, moments = check_unfreeze(where, params.unfreeze)
+    for _, group in ipairs(late) do out[#out + 1] = group end
+    out.moments = #moments > 0 and moments or nil
   end
   for _, group in ipairs(params.no_decay ~= nil and check_no_decay(where, params.no_decay) or {}) do out[#out + 1] = group end
   local decay = params.layer_decay
@@ -154,7 +177,8 @@ local function up_to(g, group)
       .. "such as { \"encoder.%s.*\", ... }"):format(group.up_to, group.up_to))
   end
   if #names == 0 then core.fail(("up_to = %q: no block has this name; there are %s"):format(group.up_to, table.concat(seen, ", "))) end
-  return { names = names, lr = group.lr, decay = group.decay, frozen = group.frozen, label = "up to " .. group.up_to }
+  return { names = names, lr = group.lr, decay = group.decay, frozen = group.frozen, phase = group.phase, when = group.when,
+    label = "up to " .. group.up_to }
 end
 
 -- What g:train hands on; nil: the optimizer has no groups.
@@ -164,7 +188,7 @@ function groups.of(g, optimizer)
   local out = {}
   for i, group in ipairs(given) do out[i] = group.up_to and up_to(g, group) or group end
   if given.layer_decay and given.layer_decay ~= 1 then by_layer(g, given.layer_decay, out) end
-  return { groups = out }
+  return { groups = out, phases = given.moments and #given.moments + 1 or nil }, given.moments
 end
 
 return groups

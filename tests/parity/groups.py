@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # needs: onednn
-"""Groups of parameters in a graph, against PyTorch's: rates and decays by names, frozen weights, no_decay, with clipping, averages,
-a rate that changes, and several steps an update."""
+"""Groups of parameters in a graph, against PyTorch's: rates and decays by names, weights that are frozen, or frozen at first, no_decay,
+with clipping, averages, a rate that changes, and several steps an update."""
 import os
 import subprocess
 import sys
@@ -53,6 +53,10 @@ CASES = [
      lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
     ("lamb", {"weight_decay": 0.2, "clip_norm": 0.3, "no_decay": "norm_bias", "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
      lambda n: None if "mid" in n else (0.25 if n.startswith("body") else 1, norm_bias(n)[1] * (2 if n.startswith("body") else 1)), 2),
+    ("adamw", {"weight_decay": 0.2, "clip_norm": 0.3, "unfreeze": [["body", {"at": 2}], ["head.mid", {"at": 4}]]}, lambda n: (1, 1), 1),
+    ("adamw", {"amsgrad": True, "weight_decay": 0.1, "unfreeze": [["body.conv", {"at": 4}]], "groups": [["*.weight", {"lr": 0.5}]]},
+     lambda n: (0.5 if n.endswith("weight") else 1, 1), 2),
+    ("sgd", {"momentum": 0.9, "dampening": 0.5, "unfreeze": [["head.mid", {"at": 3}]]}, lambda n: (1, 1), 1),
 ]
 
 
@@ -61,19 +65,24 @@ def table(groups):
                                for g in groups)
 
 
+# The steps until which a weight is frozen.
+def late(params, name): return max([g[1]["at"] for g in params.get("unfreeze", []) if name.startswith(g[0])], default=0)
+
+
 def theirs(name, params, factors, k, start, x, y):
     w = {n: torch.tensor(v, requires_grad=factors(n) is not None) for n, v in start.items()}
-    more = {p: params[p] for p in ("momentum", "amsgrad") if p in params}
+    more = {p: params[p] for p in ("momentum", "dampening", "amsgrad") if p in params}
     groups = [{"params": [v], "weight_decay": params.get("weight_decay", 0) * factors(n)[1], "factor": factors(n)[0]}
               for n, v in w.items() if factors(n)]
     opt = optimizers.MADE[name](groups, lr=0.1, **more)
     for step in range(STEPS):
+        for n, v in w.items(): v.requires_grad = factors(n) is not None and step >= late(params, n)
         at = step * 4 % len(x)
         h = F.relu(F.conv2d(x[at:at + 4], w["body.conv.weight"], w["body.conv.bias"], padding=1))
         h = F.relu(F.conv2d(h, w["head.mid.weight"], w["head.mid.bias"]))
         (F.cross_entropy(F.conv2d(h, w["head.out.weight"], w["head.out.bias"]), y[at:at + 4]) / k).backward()
         if (step + 1) % k: continue
-        if "clip_norm" in params: torch.nn.utils.clip_grad_norm_([v for g in groups for v in g["params"]], params["clip_norm"])
+        if "clip_norm" in params: torch.nn.utils.clip_grad_norm_([v for g in groups for v in g["params"] if v.requires_grad], params["clip_norm"])
         for g in opt.param_groups: g["lr"] = 0.1 / (1 + step) * g["factor"]
         opt.step()
         opt.zero_grad()
@@ -91,7 +100,7 @@ def main():
         np.save(folder + "/data/masks.npy", y)
         save_file(folder + "/start.safetensors", start)
         for i, (name, params, factors, k) in enumerate(CASES):
-            given = "".join(", %s = %s" % (p, table(v) if p == "groups" else lua(v)) for p, v in params.items())
+            given = "".join(", %s = %s" % (p, table(v) if p in ("groups", "unfreeze") else lua(v)) for p, v in params.items())
             script, out = "%s/%d.lua" % (folder, i), "%s/%d.safetensors" % (folder, i)
             with open(script, "w") as f:
                 f.write(SCRIPT % dict(data=folder + "/data", weights=folder + "/start.safetensors", name=name, params=given, k=k, steps=STEPS,
