@@ -66,8 +66,8 @@ static int mark_backward(sp_graph *g, sp_err *err) {
                    n->name);
     if (loss && !n->flow.needs_grad)
       st = sp_fail(err, SP_E_INVALID,
-                   "nothing that loss '%s' depends on is trained: every stage with weights before it is frozen",
-                   n->name);
+                   "nothing that loss '%s' depends on is trained%s: every stage with weights before it is frozen",
+                   n->name, g->train.groups.phase + 1 < sp_graph_phases(g) ? " before unfreeze says so" : "");
     if (!loss && !n->flow.backward) continue;
     for (unsigned i = 0; i < n->n_in; i++)
       for (size_t k = 0; k < n->in[i].n; k++)

@@ -42,8 +42,10 @@ end
 -- Nodes whose live parameter may change in the loop.
 local function live(case)
   local learns, leads, list = flow.learning(case), flow.leading(case, case.losses), {}
+  local late = false -- what is not trained at first is not set then
+  for _, node in ipairs(case.nodes) do late = late or node.params.unfreeze end
   for _, node in ipairs(case.nodes) do
-    local may = node.optimizer or learns[node.name] and leads[node.name]
+    local may = node.optimizer or learns[node.name] and leads[node.name] and not late
     local rated = node.optimizer and case.lr -- a function's rate is not set
     if node.live and may and not rated then list[#list + 1] = node end
   end

@@ -310,6 +310,20 @@ local function groups(b)
 end
 
 local shipped <const> = { "sgd", "sgd", "adamw", "lion", "lamb" }
+-- One or two of the stages that are trained, of which one is left, are so from a later step on.
+local function unfreeze(b)
+  local rng, late, list = b.rng, {}, {}
+  if #b.case.losses > 1 then return end -- each has something to train in all phases
+  for _, node in ipairs(b.nodes) do
+    if node.trains and node.params.frozen ~= "true" then late[#late + 1] = node.name end
+  end
+  local at = 0
+  for _ = 1, math.min(#late - 1, rng.below(3)) do
+    at = at + 1 + rng.below(5)
+    list[#list + 1] = ('{ "%s", at = %d }'):format(table.remove(late, 1 + rng.below(#late)), at)
+  end
+  return #list > 0 and "{ " .. table.concat(list, ", ") .. " }" or nil
+end
 
 local function optimizer(b)
   local rng, p = b.rng, {}
@@ -324,6 +338,7 @@ local function optimizer(b)
     if rng.chance(0.2) then p.report_norm = "true" end
     if rng.chance(0.3) then p.ema = rng.pick { "0.9", "0.3" } end
     if rng.chance(0.4) then p.groups = groups(b) end
+    if rng.chance(0.3) then p.unfreeze = unfreeze(b) end
     if stage == "adamw" and rng.chance(0.3) then p.amsgrad = "true" end
     if rng.chance(0.2) then p.no_decay = '"norm_bias"' end
   end
