@@ -225,11 +225,24 @@ static void tell_all(const sp_graph *g) {
   }
 }
 
+/* Later is never where another group leaves all of them as they are. */
+static int check_late(const sp_graph *g, const group *of, const char *glob, sp_err *err) {
+  for (size_t n = 0; n < g->n_nodes; n++)
+    for (size_t i = 0; i < g->nodes[n]->params.n_weights; i++)
+      if (may_train(g->nodes[n], i) && glob_fits(glob, of, &g->nodes[n]->params, i) &&
+          !stays(&g->train.groups, &g->nodes[n]->params, i))
+        return SP_OK;
+  return sp_fail(err, SP_E_INVALID, "unfreeze: another group freezes '%s' for good; leave it out of one of the two",
+                 glob);
+}
+
 int sp_graph_check_groups(sp_graph *g, sp_err *err) {
   sp_groups *s = &g->train.groups;
   for (uint32_t k = 0; k < n_asked(s); k++)
     for (uint32_t i = 0; i < asked(s, k)->names.n && !*asked(s, k)->label; i++)
-      if (check_glob(g, asked(s, k), glob_of(asked(s, k), i), err)) return err->status;
+      if (check_glob(g, asked(s, k), glob_of(asked(s, k), i), err) ||
+          (asked(s, k)->phase && check_late(g, asked(s, k), glob_of(asked(s, k), i), err)))
+        return err->status;
   return SP_OK;
 }
 

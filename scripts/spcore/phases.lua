@@ -69,9 +69,11 @@ end
 -- Where the phase of `step` ends; nil: with the training.
 function phases.ends(g, step) return starts_of(g)[at(g, step) + 1] end
 
--- The steps behind which weights are trained first, of a run of so many, that it never comes to, in words.
+-- What a run of so many steps never comes to, in words, and its step. nil steps: it has no last one.
 function phases.missed(g, steps)
-  for i, when in ipairs(g._phases or {}) do
+  if not g._phases or not steps then return end
+  g:_apply()
+  for i, when in ipairs(g._phases) do
     if starts_of(g)[i] >= steps then return when.words, starts_of(g)[i] end
   end
 end

@@ -12,6 +12,7 @@ local mean_iou = require "spcore.iou"
 local measure = require "spcore.measure"
 local metrics_line = require "spcore.metrics_line"
 local network = require "spcore.network"
+local phases = require "spcore.phases"
 local progress = require "spcore.progress"
 local labels = require "spcore.labels"
 local ranks = require "spcore.ranks"
@@ -256,6 +257,11 @@ end
 local function new(t)
   t = check(t)
   local odd = look_at_labels(t.graph)
+  local late, step = phases.missed(t.graph, t.steps)
+  if late and ranks.first then
+    core.log("warn", ("unfreeze at %s, step %d: the run has %d steps, so these weights stay frozen; unfreeze earlier, or train longer"):format(
+      late, step, t.steps))
+  end
   local opt = t.opt or {}
   local function given(key) return rawget(opt, key) or "" end
   local settings, again = run_settings.of(t.graph, opt, t.settings or {}), given "resume" ~= ""

@@ -31,6 +31,8 @@ local shared = {
     min = 0.0001, max = 1.0 },
   freeze = { "", "what of a trained encoder stays as it is: with --backbone the blocks up to this one, such as layer2, or names of weights, such "
     .. "as encoder.conv1.*,*.bias", default = "nothing", value = "BLOCK|NAMES" },
+  unfreeze = { "", "epochs after which what --freeze names is trained, too, without it the whole encoder; or parts, each with its epochs, such as "
+    .. "layer4@2,layer3@4", default = "never", value = "EPOCHS|PART@EPOCHS,..." },
   clip_norm = { 0.0, "gradients are scaled down to this norm over all of them", default = "never", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
@@ -115,10 +117,39 @@ local function warn_of_rate(opt)
   core.log("warn", ("--lr %g: rates of %s are from %g to %g as a rule; leave it out for the usual one"):format(opt.lr, opt.optimizer, lo, hi))
 end
 
+-- --unfreeze -> the groups of `unfreeze`, the first moment first, or nil. Parts are blocks or names of weights, of the encoder unless
+-- they name another stage.
+function train_options.late(opt)
+  if opt.unfreeze == "" then return nil end
+  local all, list = tonumber(opt.unfreeze), {}
+  local function add(group, epochs, text)
+    if not epochs or epochs <= 0 then
+      args.usage("--unfreeze %s: '%s' is no part and epochs; --unfreeze 3, or --unfreeze layer4@2,layer3@4", opt.unfreeze, text)
+    end
+    group.at, group.epochs = ("epoch %s"):format(text:match "[^@]*$"), epochs
+    list[#list + 1] = group
+  end
+  if all then
+    local blocks = opt.freeze ~= "" and not opt.freeze:find "[%.%*]"
+    local group = blocks and { up_to = opt.freeze } or {}
+    for name in (opt.freeze == "" and "encoder" or blocks and "" or opt.freeze):gmatch "[^,%s]+" do group[#group + 1] = name end
+    add(group, all, opt.unfreeze)
+  end
+  for text in (all and "" or opt.unfreeze):gmatch "[^,]+" do
+    local name, epochs = text:match "^%s*([^@%s]+)@([%d.]+)%s*$"
+    add({ name and (name:find "^encoder" and name or "encoder." .. name) }, tonumber(epochs), text:match "^%s*(.-)%s*$")
+  end
+  if #list == 0 then args.usage("--unfreeze %s: it names nothing; --unfreeze 3, or --unfreeze layer4@2,layer3@4", opt.unfreeze) end
+  table.sort(list, function(a, b) return a.epochs < b.epochs end)
+  for _, group in ipairs(list) do group.epochs = nil end
+  return list
+end
+
 -- What concerns a trained encoder alone.
 local function check_groups(opt, frozen)
   local known = opt.backbone ~= ""
-  for name, usual in pairs { encoder_lr = 1.0, layer_decay = 1.0, freeze = "" } do
+  train_options.late(opt)
+  for name, usual in pairs { encoder_lr = 1.0, layer_decay = 1.0, freeze = "", unfreeze = "" } do
     if opt[name] ~= usual and frozen then
       args.usage("--%s: the encoder is frozen as a whole; %s", name:gsub("_", "-"), rawget(opt, "probe") and "leave --probe out"
         or "add --train-encoder")

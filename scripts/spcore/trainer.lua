@@ -199,19 +199,22 @@ end
 local function groups_of(opt)
   local groups = {}
   if opt.encoder_lr ~= 1 then groups[1] = { "encoder.*", lr = opt.encoder_lr } end
-  if opt.freeze ~= "" and not opt.freeze:find "[%.%*]" then groups[#groups + 1] = { up_to = opt.freeze, frozen = true }
-  elseif opt.freeze ~= "" then
+  local all = tonumber(opt.unfreeze) -- what --freeze names is trained later
+  if all or opt.freeze == "" then return #groups > 0 and groups or nil end
+  if not opt.freeze:find "[%.%*]" then groups[#groups + 1] = { up_to = opt.freeze, frozen = true }
+  else
     local names = { frozen = true }
     for name in opt.freeze:gmatch "[^,%s]+" do names[#names + 1] = name end
     groups[#groups + 1] = names
   end
-  return #groups > 0 and groups or nil
+  return groups
 end
 
 local function optimizer_of(g, opt)
   local how = optimizers.params(opt)
   how.lr, how.weight_decay, how.ema, how.clip_norm = opt.lr, opt.weight_decay, opt.ema, opt.clip_norm > 0 and opt.clip_norm or nil
   how.groups, how.no_decay = groups_of(opt), opt.no_decay and "norm_bias" or nil
+  how.unfreeze = train_options.late(opt)
   how.layer_decay = opt.layer_decay ~= 1 and opt.layer_decay or nil
   return g:stage(opt.optimizer, how)
 end

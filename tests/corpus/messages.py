@@ -69,12 +69,15 @@ def options_of_training(c):
         for rate in (0, 0.1, 1e-6):
             c.run(f"{script} --lr {rate}", lacks="as a rule")
     c.cures(seg + " --momentum 0.5", "--momentum: goes with --optimizer sgd", "--optimizer sgd", status=2)
-    for option in "--encoder-lr 0.5", "--freeze 'encoder.levels.0.*'":
+    for option in "--encoder-lr 0.5", "--freeze 'encoder.levels.0.*'", "--unfreeze levels.0@0.1":
         c.cures(seg + " " + option, option.split()[0] + ": the encoder is frozen as a whole", "--train-encoder", status=2)
         c.run(cls + " " + option, says="groups: encoder.")
     c.cures(cls + " --backbone resnet18 --probe --layer-decay 0.5", "--layer-decay: the encoder is frozen as a whole",
             ("--probe", None), status=2)
     c.cures(cls + " --layer-decay 0.5", "--layer-decay: goes with --backbone NAME", ("--backbone NAME", "--backbone resnet18"), status=2)
+    c.cures(cls + " --unfreeze 9 --steps 4", "the run has 4 steps, so these weights stay frozen", ("--unfreeze", None), status=0)
+    c.cures(cls + " --unfreeze x", "'x' is no part and epochs", "--unfreeze 3", status=2)
+    c.cures(cls + " --unfreeze ,", "it names nothing", "--unfreeze 3", status=2)
     c.cures(cls + " --freeze layer1", "here names of weights are wanted", ("--freeze layer1", "--freeze 'encoder.levels.0.*'"), status=2)
     for script, other in ((seg, " --loss dice"), (cls, " --target labels --data n.csv")):
         c.write("n.csv", "file,a,b\n" + "".join(f"{k}.png,{k % 2},1\n" for k in range(8)))

@@ -104,7 +104,7 @@ if test -z "$(losses cpu_cls)" || test "$(losses cpu_cls)" != "$(losses gpu_cls)
   failed=1
 fi
 same gpu_cls reverse_cls
-for test in optimizer ema groups; do
+for test in optimizer ema groups phases; do
   SP_TEST_DEVICES=cuda SPCORE_EMU_PROTECT=0 "$top_builddir/spcore" run "$top_srcdir/tests/lua/$test.lua" || failed=1
 done
 # a frozen encoder whose batch norms are folded and whose sums are products' own, in another precision than what is trained

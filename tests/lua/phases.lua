@@ -90,7 +90,8 @@ do
     { optimizer = "sgd", params = { lr = 0.1, unfreeze = late } }, -- in place
     { optimizer = "sgd", params = { lr = 0.1, unfreeze = three }, shards = 2 },
   }
-  for i, case in ipairs(cases) do
+  local small = devices == "cuda" -- as on the emulator
+  for i, case in ipairs(small and { cases[1], cases[2] } or cases) do
     local want
     for device in devices:gmatch "%S+" do
       for _, strategy in ipairs { "serialized", "pipelined", "double_buffer" } do
@@ -102,7 +103,7 @@ do
         same(want, got, ("case %d, %s, %s"):format(i, device, strategy))
       end
     end
-    for _, step in ipairs(case.accumulate and { 2, 6, 8 } or { 2, 3, 6, 7 }) do
+    for _, step in ipairs(small and {} or case.accumulate and { 2, 6, 8 } or { 2, 3, 6, 7 }) do
       run(case, step)
       same(want, run(case, 2 * EPOCH, step), ("case %d, resumed at %d"):format(i, step))
     end
@@ -178,7 +179,9 @@ for _ in g:steps(8) do end
     ['{ unfreeze = { { "encoder", at = 4, lr = 0.1 } } }'] = "unfreeze[1] has no field 'lr'",
     ['{ unfreeze = { { "encoderr", at = 4 } } }'] = "no weight's name fits 'encoderr'; did you mean 'encoder'?",
     ['{ unfreeze = { { "encoder", at = 4 }, { "decoder.head", at = 2 } } }'] = "unfreeze: step 2 does not come after step 4; list them in order",
-    ['{ unfreeze = { { "*", at = 4 } } }'] = "nothing that loss 'cross_entropy' depends on is trained",
+    ['{ unfreeze = { { "encoder", at = 4 } }, groups = { { "encoder.*", frozen = true } } }'] =
+      "unfreeze: another group freezes 'encoder' for good; leave it out of one of the two",
+    ['{ unfreeze = { { "*", at = 4 } } }'] = "nothing that loss 'cross_entropy' depends on is trained before unfreeze says so",
   } do
     local _, why = say(text, 1)
     t.ok(why:find(want, 1, true), text .. ": " .. why)
