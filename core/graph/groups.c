@@ -206,13 +206,12 @@ static void tell(const sp_graph *g, uint32_t from, uint32_t end) {
   put_factor(&sb, "lr", lr[0], lr[1]);
   put_factor(&sb, "decay", decay[0], decay[1]);
   if (!sb.broken)
-    sp_log(
-        SP_LOG_INFO, "groups: %s: %" PRIu64 " tensor%s, %" PRIu64 " parameters%s", sp_sb_str(&sb), tensors,
-        tensors == 1 ? "" : "s", parameters,
-        moves
-            ? "; the running statistics of its batch norms still follow the batches (a stage with frozen = true keeps "
-              "them)"
-            : "");
+    sp_log(SP_LOG_INFO, "groups: %s: %" PRIu64 " tensor%s, %" PRIu64 " parameters%s", sp_sb_str(&sb), tensors,
+           tensors == 1 ? "" : "s", parameters,
+           moves
+               ? "; the running statistics of its batch norms still follow the batches (with statistics = \"keep\" the "
+                 "stage keeps them)"
+               : "");
   sp_sb_free(&sb);
 }
 

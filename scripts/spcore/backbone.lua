@@ -141,11 +141,11 @@ backbone.pyramids = { unet = true, fpn = true }
 local function with(stage, how)
   local given = how.weights
   if type(given) == "string" and given ~= "" then given = { given, option = "--weights", channels = how.channels } end
-  stage.frozen, stage.weights, stage.cache = how.frozen, given, how.cache
+  stage.frozen, stage.weights, stage.cache, stage.statistics = how.frozen, given, how.cache, how.statistics
   return stage
 end
 
--- how: { encoder = { frozen =, weights =, cache = }, head = { frozen =, weights = }, dropout = of the features or nil }; pooled: what
+-- how: { encoder = { frozen =, weights =, cache =, statistics = }, head = { frozen =, weights = }, dropout = of the features or nil }; pooled: what
 -- comes is the mean over the last map. Gives features, maps, and the image as the encoder reads it.
 local function encode(g, image, model, how, pooled)
   local about = model.backbone

@@ -11,14 +11,14 @@ local function encode(g, floats, opt, model, how)
   local features, maps = twos.encode(g, floats, model, function(one)
     return g.encoder {
       one, model = "unet", width = opt.width, levels = opt.levels, convs = 2, frozen = how.frozen, weights = how.weights,
-      cache = how.cache,
+      cache = how.cache, statistics = how.statistics,
     }
   end)
   if opt.dropout > 0 then features = g.dropout { features, p = opt.dropout, maps = true } end
   return features, maps
 end
 
--- Images to scores of each pixel's classes, or one number: a U-Net. how: frozen, weights and cache of the encoder
+-- Images to scores of each pixel's classes, or one number: a U-Net. how: frozen, weights, cache and statistics of the encoder
 function small.segment(g, image, opt, model, classes, how)
   model.decoder = { model = "unet", width = opt.width, convs = 1, classes = classes }
   model.scale = true

@@ -33,6 +33,7 @@ local shared = {
     .. "as encoder.conv1.*,*.bias", default = "nothing", value = "BLOCK|NAMES" },
   unfreeze = { "", "epochs after which what --freeze names is trained, too, without it the whole encoder; or parts, each with its epochs, such as "
     .. "layer4@2,layer3@4", default = "never", value = "EPOCHS|PART@EPOCHS,..." },
+  keep_statistics = { false, "running statistics of a trained encoder's batch norms stay as they are, and steps use them" },
   clip_norm = { 0.0, "gradients are scaled down to this norm over all of them", default = "never", min = 0.0 },
   dropout = { 0.0, "part of the encoder's last maps that training drops", min = 0.0, max = 0.999 },
   ema = { 0.0, "decay of moving averages of the weights, such as 0.999: they are evaluated and saved", min = 0.0, max = 0.999999,
@@ -149,7 +150,7 @@ end
 local function check_groups(opt, frozen)
   local known = opt.backbone ~= ""
   train_options.late(opt)
-  for name, usual in pairs { encoder_lr = 1.0, layer_decay = 1.0, freeze = "", unfreeze = "" } do
+  for name, usual in pairs { encoder_lr = 1.0, layer_decay = 1.0, freeze = "", unfreeze = "", keep_statistics = false } do
     if opt[name] ~= usual and frozen then
       args.usage("--%s: the encoder is frozen as a whole; %s", name:gsub("_", "-"), rawget(opt, "probe") and "leave --probe out"
         or "add --train-encoder")

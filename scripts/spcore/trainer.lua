@@ -178,7 +178,8 @@ function trainer:network(image, classes)
     file = opt.encoder
   end
   say_weights(self, file)
-  local encoder = { frozen = t.frozen, weights = first_weights(opt, file), cache = rawget(opt, "cache") }
+  local encoder = { frozen = t.frozen, weights = first_weights(opt, file), cache = rawget(opt, "cache"),
+    statistics = opt.keep_statistics and "keep" or nil }
   if not t.masks or self.known then model.classes = classes end
   if not self.known then
     return (t.masks and small.segment or small.classify)(g, image, opt, model, classes, encoder, self.on_cpu)

@@ -69,6 +69,7 @@ def options_of_training(c):
         for rate in (0, 0.1, 1e-6):
             c.run(f"{script} --lr {rate}", lacks="as a rule")
     c.cures(seg + " --momentum 0.5", "--momentum: goes with --optimizer sgd", "--optimizer sgd", status=2)
+    c.cures(seg + " --keep-statistics", "--keep-statistics: the encoder is frozen as a whole", "--train-encoder", status=2)
     for option in "--encoder-lr 0.5", "--freeze 'encoder.levels.0.*'", "--unfreeze levels.0@0.1":
         c.cures(seg + " " + option, option.split()[0] + ": the encoder is frozen as a whole", "--train-encoder", status=2)
         c.run(cls + " " + option, says="groups: encoder.")

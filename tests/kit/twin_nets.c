@@ -67,6 +67,10 @@ static const struct net nets[] = {
      6, 3, 8, 12, 0, 0, 0},
     {"layers", "norm first", "{ layers = { { \"batch_norm\" }, { \"conv\", 5 }, { \"relu\" }, { \"batch_norm\" } } }",
      4, 7, 9, 5, KINKS, 0, 0},
+    {"layers", "statistics kept",
+     "{ statistics = \"keep\", layers = { { \"conv\", 8, pad = 1, bias = false }, { \"batch_norm\" }, { \"relu\" },"
+     " { \"residual\", 12 }, { \"flatten\" }, { \"linear\", 6 }, { \"batch_norm\" } } }",
+     3, 3, 8, 12, KINKS, 0, 0},
     {"layers", "group norm",
      "{ layers = { { \"conv\", 8, pad = 1 }, { \"group_norm\", 4 }, { \"relu\" }, { \"conv\", 12, kernel = 2, stride = "
      "2, bias = false },"

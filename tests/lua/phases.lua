@@ -16,7 +16,7 @@ local function make(s)
     shards = s.shards, run_ahead = s.run_ahead }
   local data = g.reader { path = "shapes", size = { 16, 16 }, batch = 4 // (s.shards or 1), samples = 24 }
   local image = g.to_float { data.image, scale = true }
-  local enc = g.encoder { image, model = "unet", width = 4, levels = 1, convs = 1 }
+  local enc = g.encoder { image, model = "unet", width = 4, levels = 1, convs = 1, statistics = s.statistics }
   local dec = g.decoder { enc.features, skips = enc.maps, model = "unet", width = 4, convs = 1, classes = data.classes }
   local p = {}
   for k, v in pairs(s.params) do p[k] = v end
@@ -134,6 +134,28 @@ do
   end
   t.eq(other:step(), 12)
   same(want, save(other, path), "without end")
+end
+
+-- ---- with statistics that stay nothing of a frozen stage changes: then it runs ahead ----
+do
+  local s = { params = { lr = 0.01, unfreeze = late }, statistics = "keep", strategy = "pipelined" }
+  local start, want = save(make(s), path), run(s, 2 * EPOCH)
+  for name, bytes in pairs(start) do
+    local kept = name:find "running" or name:find "tracked"
+    if kept and name:find "^encoder" then t.ok(bytes == want[name], name .. " stays") end
+    if kept and name:find "^decoder" then t.ok(bytes ~= want[name], name .. " moves") end
+  end
+  s.strategy = "serialized"
+  same(want, run(s, 2 * EPOCH), "statistics kept")
+  local g <close> = make { params = s.params, statistics = "keep", strategy = "pipelined" }
+  local function lane_of_encoder()
+    for _, lane in ipairs(g:lanes()) do
+      if table.concat(lane.stages, " "):find "encoder" then return lane.name end
+    end
+  end
+  t.eq(lane_of_encoder(), "ahead")
+  for _ in g:steps(EPOCH + 1) do end
+  t.ok(lane_of_encoder() ~= "ahead", "trained, it does not")
 end
 
 -- ---- auto chooses for each phase; what is planned is shown of all ----

@@ -197,6 +197,19 @@ y.backward(torch.from_numpy(g))
 r.near("frozen din", din["image"], tx.grad.numpy(), GRAD)
 r.same("frozen running_mean", st.weights()["1.running_mean"], state(mod)["1.running_mean"])
 
+# ---- trained, with running statistics that stay ----
+for order, oname in ((ROW_MAJOR, "nchw"), (CHANNELS_LAST, "nhwc")):
+    mod = nn.Sequential(nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 3, 1), nn.BatchNorm2d(3)).eval()
+    for at in 1, 4:
+        mod[at].running_mean += 0.3
+        mod[at].running_var *= 2
+    spec = [conv(6, kernel=3, pad=1), {1: "batch_norm"}, {1: "relu"}, conv(3, kernel=1), {1: "batch_norm"}]
+    for batch in 3, 1:
+        for p in mod.parameters(): p.grad = None
+        x = rand(batch, 4, 5, 6)
+        compare(f"kept statistics, {oname}, batch of {batch}", Stage("layers", {"layers": spec, "statistics": "keep"}, inputs=[x], order=order),
+                mod, x)
+
 # ---- initialisation as PyTorch's ----
 torch.manual_seed(11)
 mod = ref_decoder(3, 4)

@@ -36,6 +36,7 @@ const sp_param classifier_param_table[] = {
      .imin = 1,
      .imax = 64,
      .doc = "residual: blocks of two 3x3 convolutions per resolution"},
+    NN_STATISTICS(P(statistics)),
     {.name = NULL}};
 
 static int linear(sp_ctx *ctx, nn_net *net, int v, int64_t classes, const char *name, const char *place) {
@@ -126,6 +127,7 @@ int classifier_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_ne
   if (v < 0) return v;
   if (!net->values[v].flat || net->values[v].c != p->classes) return no_logits(ctx, &net->values[v], p->classes);
   b->out[0] = (nn_bind){0, 0, v};
+  if (p->statistics == NN_KEEP) nn_keep_statistics(net);
   plan->out[0].n = 1;
   return SP_OK;
 }

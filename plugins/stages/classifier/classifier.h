@@ -12,6 +12,7 @@ typedef struct classifier_params {
   int32_t model;
   int64_t width, levels, blocks;
   sp_structs layers;
+  int32_t statistics; /* enum nn_statistics */
 } classifier_params;
 
 extern const sp_port classifier_inputs[], classifier_outputs[];

@@ -36,6 +36,7 @@ const sp_param decoder_param_table[] = {
     NN_WIDTH(P(width), "channels at full resolution"),
     NN_LEVELS(P(levels), "unet: how often the map is doubled; 0: as many times as there are skips"),
     NN_CONVS(P(convs), "unet: 3x3 convolutions per size"),
+    NN_STATISTICS(P(statistics)),
     {.name = NULL}};
 
 static const int64_t n0 = 0, n1 = 1, n2 = 2, n3 = 3;
@@ -121,6 +122,7 @@ int decoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *
                            (long long)p->classes);
   b->n_in = n;
   b->out[0] = (nn_bind){0, 0, v};
+  if (p->statistics == NN_KEEP) nn_keep_statistics(net);
   plan->out[0].n = 1;
   return SP_OK;
 }

@@ -11,6 +11,7 @@ typedef struct decoder_params {
   int64_t classes, width, levels, convs;
   int32_t model;
   sp_structs layers;
+  int32_t statistics; /* enum nn_statistics */
 } decoder_params;
 
 extern const sp_port decoder_inputs[], decoder_outputs[];

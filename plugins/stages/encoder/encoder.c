@@ -41,6 +41,7 @@ const sp_param encoder_param_table[] = {
      .offset = P(down),
      .choices = downs,
      .doc = "unet: how the map is halved"},
+    NN_STATISTICS(P(statistics)),
     {.name = NULL}};
 
 static int unet(sp_ctx *ctx, nn_net *net, const encoder_params *p, int v) {
@@ -97,6 +98,7 @@ int encoder_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *
   if (v < 0) return v;
   if (!taps.n && (st = halved(ctx, net, b->in[0].value, &taps))) return st;
   b->out[0] = (nn_bind){0, 0, v};
+  if (p->statistics == NN_KEEP) nn_keep_statistics(net);
   plan->out[0].n = 1;
   return nn_bind_taps(ctx, plan, &taps, b);
 }

@@ -12,6 +12,7 @@ typedef struct encoder_params {
   int64_t width, levels, convs;
   int32_t down;
   sp_structs layers;
+  int32_t statistics; /* enum nn_statistics */
 } encoder_params;
 
 extern const sp_port encoder_inputs[], encoder_outputs[];

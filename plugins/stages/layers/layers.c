@@ -22,6 +22,7 @@ const sp_param layers_param_table[] = {
      .fields_size = sizeof(nn_layer),
      .min_n = 1,
      .doc = "the layers in order: { { \"conv\", 16, kernel = 3, pad = 1 }, { \"relu\" } }; `from` makes them a graph"},
+    NN_STATISTICS(offsetof(layers_params, statistics)),
     {.name = NULL}};
 
 int layers_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *net, nn_binds *b) {
@@ -32,6 +33,7 @@ int layers_build(sp_ctx *ctx, const void *params, const sp_plan *plan, nn_net *n
   if (v >= 0) v = nn_add_layers(ctx, net, &(nn_sources){&v, 1, NULL}, &p->layers, &taps);
   b->out[0] = (nn_bind){0, 0, v};
   if (v < 0) return v;
+  if (p->statistics == NN_KEEP) nn_keep_statistics(net);
   plan->out[0].n = 1;
   return nn_bind_taps(ctx, plan, &taps, b);
 }

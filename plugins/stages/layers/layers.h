@@ -9,6 +9,7 @@
 
 typedef struct layers_params {
   sp_structs layers;
+  int32_t statistics; /* enum nn_statistics */
 } layers_params;
 
 extern const sp_port layers_inputs[], layers_outputs[];

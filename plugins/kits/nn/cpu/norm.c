@@ -62,13 +62,16 @@ static void add_chunks(bn *p) {
     for (int64_t j = 0; j < 2 * p->ch; j++) p->sums[j] += p->sums[2 * i * p->ch + j];
 }
 
+/* Whether a training step has the statistics of its batch. */
+static int of_batch(const nn_call *c, const nn_xop *op) { return c->w.batch_stats && !op->d.keeps; }
+
 static int forward(const nn_call *c, const nn_xop *op) {
   bn p = start(c, op);
   int w = op->d.w, keep = c->w.io->training && c->w.low->training;
   const float *gamma = nn_weight(c, w), *beta = nn_weight(c, w + 1);
   float *run_mean = nn_weight(c, w + 2), *run_var = nn_weight(c, w + 3);
   float *mean = keep ? (float *)((char *)c->w.io->saved + op->off_stats) : p.e + p.ch, *invstd = mean + p.ch;
-  if (c->w.batch_stats) {
+  if (of_batch(c, op)) {
     int st = p.rows < 2 ? nn_fail(c, op, "more than one value per channel is needed for the statistics") : SP_OK;
     if (!st) st = nn_run(&c->par, NN_CHUNKS, stats_chunk, &p);
     if (st) return st;
@@ -129,8 +132,8 @@ static int backward(const nn_call *c, const nn_xop *op) {
     for (int64_t j = 0; j < p.ch; j++) {
       double s = p.sums[j] / (double)p.rows, d = p.sums[p.ch + j] / (double)p.rows;
       p.a[j] = gamma[j] * p.invstd[j];
-      p.b[j] = c->w.batch_stats ? (float)(-(double)p.a[j] * d * p.invstd[j]) : 0;
-      p.e[j] = c->w.batch_stats ? (float)((double)p.a[j] * (d * p.mean[j] * p.invstd[j] - s)) : 0;
+      p.b[j] = of_batch(c, op) ? (float)(-(double)p.a[j] * d * p.invstd[j]) : 0;
+      p.e[j] = of_batch(c, op) ? (float)((double)p.a[j] * (d * p.mean[j] * p.invstd[j] - s)) : 0;
     }
     p.y = dx;
     if ((st = nn_run(&c->par, NN_CHUNKS, back_apply_chunk, &p))) return st;

@@ -24,13 +24,16 @@ static void size(nn_cuda *cuda, nn_xop *op, size_t *arena) {
   }
 }
 
+/* Whether a training step has the statistics of its batch. */
+static int of_batch(const nnc_call *c, const nn_xop *op) { return c->w.batch_stats && !op->d.keeps; }
+
 static int forward(nnc_call *c, const nn_xop *op) {
   nnk_map x = nnc_data(c, op->in), y = nnc_data(c, op->out);
   float *mean = nnc_weight(c, op->d.w + 2), *var = nnc_weight(c, op->d.w + 3), *stats = nnc_stats_of(c, op);
   int w = op->d.w, err;
-  if (c->w.batch_stats && c->w.n * x.h * x.w < 2)
+  if (of_batch(c, op) && c->w.n * x.h * x.w < 2)
     return nnc_fail(c, op, SP_E_UNSUPPORTED, "more than one value per channel is needed for the statistics");
-  if (c->w.batch_stats)
+  if (of_batch(c, op))
     err = nnk_norm_stats(c->stream, stats, &x, op->d.eps, op->d.momentum, mean, var, nnc_weight(c, w + 4),
                          nnc_norm_work(c, op));
   else err = nnk_norm_running(c->stream, stats, x.c, mean, var, op->d.eps);
@@ -52,7 +55,7 @@ static int backward(nnc_call *c, const nn_xop *op) {
     gamma = (float *)c->w.tmp;
   }
   if (!err)
-    err = nnk_norm_backward(c->stream, in.dx ? in.dx : &none, &dy, &x, stats, gamma, dgamma, dbeta, c->w.batch_stats,
+    err = nnk_norm_backward(c->stream, in.dx ? in.dx : &none, &dy, &x, stats, gamma, dgamma, dbeta, of_batch(c, op),
                             in.mask, in.add, c->w.tmp + nn_align(bytes));
   return nnc_check(c, op, err);
 }

@@ -26,7 +26,7 @@ typedef struct nn_walk {
   char *values;     /* scratch: the values of an inference, or the gradients */
   char *tmp, *more; /* behind them an op's own memory, and what else the device asked for */
   int64_t n;
-  int batch_stats; /* batch norm uses and updates statistics of the batch */
+  int batch_stats; /* batch norm uses and updates statistics of the batch, unless it keeps its own */
 } nn_walk;
 
 /* What a device does. Each function gets the walk that nn_forward() or nn_backward() was called with, which is the

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * fields.c - what a script may say of a layer. */
-#include "net.h"
+#include "stage.h"
+
+const char *const nn_statistics_choices[] = {"batch", "keep", NULL};
 
 static const char *const modes[] = {"nearest", "bilinear", NULL}, *const approximations[] = {"none", "tanh", NULL};
 static const sp_param from_fields[] = {{.name = "name",

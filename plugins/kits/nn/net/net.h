@@ -55,6 +55,7 @@ typedef struct nn_op {
   enum nn_act act; /* an activation but ReLU: which one; CONV: what is applied to its result */
   float act_k;     /* its number */
   double eps, momentum;
+  int keeps;   /* BATCH_NORM: a training step has the running statistics, too, and leaves them as they are */
   int mode;    /* UPSAMPLE: enum nn_resize */
   double drop; /* DROPOUT: how probable */
   int maps;
@@ -115,6 +116,8 @@ int nn_add_plain(sp_ctx *ctx, nn_net *net, int in, int64_t width, int halvings);
 /* Fuses ReLU into the op before it where nothing else reads that op's result. keep[v]: the value is seen from
  * outside. */
 void nn_fuse(nn_net *net, const uint8_t *keep);
+/* Batch norms keep their running statistics, which are no state then. */
+void nn_keep_statistics(nn_net *net);
 /* Spec of a value for n samples, float32, row-major. */
 void nn_spec(const nn_net *net, int v, int64_t n, sp_spec *spec);
 void nn_clear(nn_net *net);

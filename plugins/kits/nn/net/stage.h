@@ -25,6 +25,15 @@ enum { NN_MAX_BINDS = SP_MAX_LIST + 1 }; /* one tensor and a list */
 #define NN_CONVS(at, words) \
   { .name = "convs", .type = SP_PARAM_INT, .offset = at, .idef = 2, .imin = 1, .imax = 16, .doc = words }
 
+enum nn_statistics { NN_FOLLOW, NN_KEEP };
+extern const char *const nn_statistics_choices[];
+#define NN_STATISTICS(at)                                                                                         \
+  {                                                                                                              \
+    .name = "statistics", .type = SP_PARAM_CHOICE, .offset = at, .choices = nn_statistics_choices,               \
+    .doc = "batch norms in training: \"batch\": each step has its own statistics, and the running ones follow; " \
+           "\"keep\": each step has the running ones, which stay as they are"                                    \
+  }
+
 typedef struct nn_binds {
   nn_bind in[NN_MAX_BINDS], out[NN_MAX_BINDS];
   int n_in, n_out; /* 1 and 1 unless the stage says otherwise */

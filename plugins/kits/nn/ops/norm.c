@@ -16,6 +16,16 @@ int nn_add_batch_norm(sp_ctx *ctx, nn_net *net, int in, double eps, double momen
   return nn_add_op(ctx, net, &op, v);
 }
 
+void nn_keep_statistics(nn_net *net) {
+  enum { RUNNING_MEAN = 2, COUNT = 4 };
+  for (int i = 0; i < net->n_ops; i++) {
+    nn_op *op = &net->ops[i];
+    if (op->kind != NN_BATCH_NORM) continue;
+    op->keeps = 1;
+    for (int k = RUNNING_MEAN; k <= COUNT; k++) net->weights[op->w + k].flags &= ~(uint32_t)SP_WEIGHT_STATE;
+  }
+}
+
 static int batch_norm(const nn_making *m) {
   int64_t c = m->net->values[m->in[0]].c;
   if (m->l->out && m->l->out != c)
