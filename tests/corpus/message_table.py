@@ -58,6 +58,7 @@ UNREACHED = [
     ("scripts/spcore/from.lua", "--width %d --levels %d", "part of a line, which all_weights of messages.py types"),
     ("scripts/train_seg.lua", "--channels 1", "the option that the message is about"),
     ("scripts/train_seg.lua", "--dtype and --channels", "the options that the message is about"),
+    ("scripts/spcore/optimizers.lua", "with --backbone", SAYS),
     ("scripts/spcore/backbone.lua", "which is beside", SAYS),
     ("scripts/spcore/args.lua", "(--help lists all)", "kit.py lets no case name an option that is none; cli/commands.sh has these"),
     ("scripts/spcore/commands/inspect.lua", "up to 16384 each", SAYS),

@@ -76,7 +76,8 @@ def options_of_training(c):
     c.cures(cls + " --backbone resnet18 --probe --layer-decay 0.5", "--layer-decay: the encoder is frozen as a whole",
             ("--probe", None), status=2)
     c.cures(cls + " --layer-decay 0.5", "--layer-decay: goes with --backbone NAME", ("--backbone NAME", "--backbone resnet18"), status=2)
-    c.cures(cls + " --unfreeze 9 --steps 4", "the run has 4 steps, so these weights stay frozen", ("--unfreeze", None), status=0)
+    c.run("run train_cls.lua --size 16 --samples 16 --batch 4 --pictures 0 --steps 4 --unfreeze 9",
+          says="the run has 4 steps, so these weights stay frozen; unfreeze earlier, or train longer")
     c.cures(cls + " --unfreeze x", "'x' is no part and epochs", "--unfreeze 3", status=2)
     c.cures(cls + " --unfreeze ,", "it names nothing", "--unfreeze 3", status=2)
     c.cures(cls + " --freeze layer1", "here names of weights are wanted", ("--freeze layer1", "--freeze 'encoder.levels.0.*'"), status=2)
