@@ -6,6 +6,7 @@ local backbone = require "spcore.backbone"
 local class_weights = require "spcore.class_weights"
 local measure = require "spcore.measure"
 local numbers = require "spcore.numbers"
+local seg_loss = require "spcore.seg_loss"
 local train_options = require "spcore.train_options"
 local trainer = require "spcore.trainer"
 
@@ -19,9 +20,9 @@ local opt = train_options.args({
   classes = { 0, "classes of a folder without classes.txt", default = "none", min = 1, max = 255, sets = "reader.classes" },
   steps = { -1, "optimizer steps", default = "1000; with --train-encoder 2000", min = 1 },
   samples = { 0, "images of the data", default = "all of a folder, 4096 of a built-in set", min = 1, sets = "reader.samples" },
-  loss = { "cross_entropy", "the loss", choices = { "cross_entropy", "dice", "focal" } },
+  loss = seg_loss.options.loss, label_smoothing = seg_loss.options.label_smoothing,
+  false_positives = seg_loss.options.false_positives, false_negatives = seg_loss.options.false_negatives,
   class_weights = class_weights.option,
-  label_smoothing = { 0.0, "part of a label, for cross_entropy, that goes to all classes", min = 0.0, max = 0.999 },
   train_encoder = { false, "train the encoder as well, from scratch or from --weights; --no-train-encoder: it stays as it is",
     default = "with data of one's own and no --backbone, from the shipped weights" },
   encoder = { "", "weights of the encoder", default = "the shipped ones, unless it is trained", value = "FILE" },
@@ -35,8 +36,7 @@ local opt = train_options.args({
   moved = { reference = "reference_seg.lua" },
 })
 
-local of_entropy = opt.label_smoothing > 0 and "label-smoothing" or opt.class_weights ~= "none" and "class-weights"
-if of_entropy and opt.loss ~= "cross_entropy" then sp.usage("--%s: goes with --loss cross_entropy, not with %s", of_entropy, opt.loss) end
+seg_loss.check(opt)
 if opt.cache ~= "off" and opt.train_encoder then
   sp.usage("--cache %s: goes with a frozen encoder, not with --train-encoder", opt.cache)
 end
@@ -66,10 +66,7 @@ if t:shows_augmentation() then return end
 local g, data = t.graph, t:data()
 local image, mask = t:augmented(data)
 local logits = t:network(image, data.classes)
-local loss = g[opt.loss] {
-  logits, mask, ignore_index = 255, label_smoothing = opt.loss == "cross_entropy" and opt.label_smoothing or nil,
-  class_weights = t:class_weights(),
-}
+local loss = seg_loss.of(g, opt, logits, mask, t:class_weights())
 g.confusion { logits, mask, ignore_index = 255 }
 measure.add(g, opt, { kind = "mask", logits = logits, targets = mask, classes = data.classes, ignore_index = 255 })
 t:train(loss)

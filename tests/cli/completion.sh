@@ -45,9 +45,9 @@ try 'train_cls.lua train_map.lua train_seg.lua' run train
 try 'mine.lua' run mi
 try 'mine.lua' run --debug mi
 try '--label-smoothing --layer-decay --levels --limit --log-every --loss --lr' run train_seg.lua --l
-try 'cross_entropy dice focal' run train_seg.lua --loss ''
+try 'cross_entropy dice focal jaccard lovasz tversky' run train_seg.lua --loss ''
 try 'focal' run train_seg.lua --loss = f
-try 'cross_entropy dice focal' run train_seg.lua --batch = 4 --loss =
+try 'cross_entropy dice focal jaccard lovasz tversky' run train_seg.lua --batch = 4 --loss =
 try '--loss=focal' run train_seg.lua --loss=f
 try 'pipelined' run train_seg.lua --strategy pi
 try 'serialized,pipelined' bench train_seg.lua --strategy serialized,pi
@@ -93,7 +93,7 @@ function try {
 try 'strategies schedule' s
 try 'files -g [*].lua train_cls.lua train_map.lua train_seg.lua' run train
 try 'files -g [*].lua' run mine
-try 'cross_entropy dice focal' run train_seg.lua --loss ''
+try 'cross_entropy dice focal jaccard lovasz tversky' run train_seg.lua --loss ''
 try 'focal' run train_seg.lua --loss=f
 try 'kernel= -S' check $3 --set ker
 try 'files -/' report ''

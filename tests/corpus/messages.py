@@ -46,6 +46,7 @@ def run_of(c, line, name):
 def options_of_training(c):
     "options of the training scripts that do not go together"
     seg, cls = f"run train_seg.lua {SMALL}", f"run train_cls.lua {SMALL}"
+    c.cures(seg + " --false-positives 0.1 --loss dice", "--false-positives: goes with --loss tversky, not with dice", "--loss tversky", status=2)
     c.cures(seg + " --label-smoothing 0.1 --loss dice", "--label-smoothing: goes with --loss cross_entropy", "--loss cross_entropy", status=2)
     c.cures(seg + " --cache host --train-encoder", "--cache host: goes with a frozen encoder", ("--train-encoder", None), status=2)
     c.cures(seg + " --output-stride 8", "goes with --backbone NAME", ("--backbone NAME", "--backbone resnet18 --train-encoder --model fcn"),

@@ -113,6 +113,10 @@ static const struct other_loss {
   const char *stage, *params;
 } others[] = {{"dice", NULL},
               {"dice", "{ smooth = 1.5, weight = 2 }"},
+              {"jaccard", NULL},
+              {"lovasz", NULL},
+              {"lovasz", "{ over = 'all', weight = 2 }"},
+              {"tversky", "{ alpha = 0.3, beta = 0.7, gamma = 0.75, weight = 2 }"},
               {"focal", NULL},
               {"focal", "{ gamma = 1.5, alpha = 0.25, weight = 2 }"}};
 
@@ -262,7 +266,7 @@ END_TEST
 
 /* The same failure in the same words, whatever the sample and the type. */
 START_TEST(bad_labels) {
-  static const char *const stages[] = {"cross_entropy", "confusion", "dice", "focal"};
+  static const char *const stages[] = {"cross_entropy", "confusion", "dice", "focal", "jaccard", "lovasz", "tversky"};
   static const int64_t at[] = {0, 41, 42, 83}, values[] = {10, 200, -1};
   for (size_t s = 0; s < SP_ARRAY(stages); s++)
     for (size_t k = 0; k < SP_ARRAY(at); k++)

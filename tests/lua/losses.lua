@@ -24,12 +24,14 @@ local function falls(what, channels, wire)
   t.ok(one[12] < one[1], ("%s: from %g to %g"):format(what, one[1], one[12]))
 end
 
-for what, params in pairs { cross_entropy = { label_smoothing = 0.1 }, dice = { smooth = 1 }, focal = { alpha = 0.25 } } do
+for what, params in pairs { cross_entropy = { label_smoothing = 0.1 }, dice = { smooth = 1 }, focal = { alpha = 0.25 },
+  jaccard = {}, lovasz = {}, tversky = { alpha = 0.3, beta = 0.7, gamma = 0.75 } } do
   falls(what, 2, function(g, net, data)
     params[1], params[2], params.ignore_index = net, data.mask, 255
     return g[what](params)
   end)
 end
+falls("lovasz of one logit", 1, function(g, net, data) return g.lovasz { net, data.mask, ignore_index = 255 } end)
 falls("bce", 1, function(g, net, data) return g.bce { net, data.mask, pos_weight = 2 } end)
 falls("bce of numbers", 3, function(g, net, _, image) return g.bce { net, image } end)
 for what, params in pairs { mse = {}, l1 = {}, huber = { delta = 0.1 } } do
@@ -66,10 +68,11 @@ local function run(line, wanted)
   t.match(code == wanted.code and (wanted.code == 0 and out or err) or ("exit code %d: %s"):format(code, err), wanted[1])
 end
 local seg = "train_seg.lua --train-encoder --quiet --steps 4 "
-for _, options in ipairs { "--loss dice --rate step", "--loss focal --rate one_cycle", "--label-smoothing 0.1" } do
+for _, options in ipairs { "--loss dice --rate step", "--loss focal --rate one_cycle", "--loss jaccard", "--loss lovasz",
+  "--loss tversky --false-negatives 0.8", "--label-smoothing 0.1" } do
   run(seg .. options, { code = 0, "validation mean IoU" })
 end
 run("train_cls.lua --quiet --steps 4 --label-smoothing 0.1 --rate one_cycle", { code = 0, "validation accuracy" })
 run(seg .. "--loss dice --label-smoothing 0.1",
   { code = 2, "%-%-label%-smoothing: goes with %-%-loss cross_entropy, not with dice" })
-run(seg .. "--loss dise", { code = 2, "%-%-loss dise: choose one of cross_entropy, dice, focal; did you mean 'dice'" })
+run(seg .. "--loss dise", { code = 2, "%-%-loss dise: choose one of cross_entropy, dice, focal, jaccard, lovasz, tversky; did you mean 'dice'" })

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""cross_entropy, dice, focal, bce, mse, l1, huber, confusion, add, concat and dropout against PyTorch."""
+"""cross_entropy, dice, jaccard, tversky, lovasz, focal, bce, mse, l1, huber, confusion, add, concat and dropout against PyTorch."""
 import itertools
 import os
 import sys
@@ -115,6 +115,52 @@ def dice(x, y, smooth, eps, ignore):
     return ((1 - score) * (t.sum((0, 2)) > 0)).mean()
 
 
+def overlaps(x, y, ignore):
+    """Of each class: true positives, false positives, false negatives; whether it has labels."""
+    p, counts = x.log_softmax(1).exp().flatten(2), (y != ignore).flatten(1)
+    t = F.one_hot(y.flatten(1) * counts, x.shape[1]).permute(0, 2, 1) * counts[:, None]
+    p = p * counts[:, None]
+    both = (p * t).sum((0, 2))
+    return both, p.sum((0, 2)) - both, t.sum((0, 2)) - both, t.sum((0, 2)) > 0
+
+
+def jaccard(x, y, smooth, eps, ignore):
+    """As segmentation_models_pytorch has it, multiclass."""
+    both, fp, fn, there = overlaps(x, y, ignore)
+    return ((1 - (both + smooth) / (both + fp + fn + smooth).clamp_min(eps)) * there).mean()
+
+
+def tversky(x, y, alpha, beta, gamma, smooth, ignore):
+    """As segmentation_models_pytorch has it, multiclass."""
+    both, fp, fn, there = overlaps(x, y, ignore)
+    return ((1 - (both + smooth) / (both + alpha * fp + beta * fn + smooth).clamp_min(1e-7)) * there).mean() ** gamma
+
+
+def lovasz_grad(fg):
+    """As the public code of Berman et al. has it."""
+    truth = fg.sum()
+    jac = 1 - (truth - fg.cumsum(0)) / (truth + (1 - fg).cumsum(0))
+    return torch.cat((jac[:1], jac[1:] - jac[:-1]))
+
+
+def lovasz(x, y, ignore, classes):
+    """The same, per_image = False."""
+    p, labels, losses = x.softmax(1).movedim(1, -1).flatten(0, -2), y.flatten(), []
+    p, labels = p[labels != ignore], labels[labels != ignore]
+    for c in range(x.shape[1]):
+        fg = (labels == c).to(x.dtype)
+        if classes == "present" and fg.sum() == 0: continue
+        errors, order = torch.sort((fg - p[:, c]).abs(), dim=0, descending=True, stable=True)
+        losses.append(torch.dot(errors, lovasz_grad(fg[order])))
+    return sum(losses) / len(losses)
+
+
+def lovasz_hinge(x, y, ignore):
+    logits, labels = x.flatten()[y.flatten() != ignore], y.flatten()[y.flatten() != ignore].to(x.dtype)
+    errors, order = torch.sort(1 - logits * (2 * labels - 1), dim=0, descending=True, stable=True)
+    return torch.dot(F.relu(errors), lovasz_grad(labels[order]))
+
+
 def focal(x, y, gamma, alpha, ignore):
     """As segmentation_models_pytorch has it, multiclass."""
     counts, loss = y != ignore, 0
@@ -145,6 +191,18 @@ for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2,
         other("dice", f"{seen} of {classes} classes, smooth {smooth:g}, eps {eps:g}",
               lambda a, b: dice(a, b, smooth, eps, 255), few, truth,
               {"ignore_index": 255, "smooth": smooth, "eps": eps}, order)
+        other("jaccard", f"{seen} of {classes} classes, smooth {smooth:g}, eps {eps:g}",
+              lambda a, b: jaccard(a, b, smooth, eps, 255), few, truth,
+              {"ignore_index": 255, "smooth": smooth, "eps": eps}, order)
+    for alpha, beta, gamma, smooth in ((0.5, 0.5, 1.0, 0.0), (0.3, 0.7, 1.0, 1.0), (0.7, 0.3, 0.75, 0.0), (1.0, 1.0, 1.5, 0.0)):
+        other("tversky", f"{seen} of {classes} classes, alpha {alpha:g}, beta {beta:g}, gamma {gamma:g}",
+              lambda a, b: tversky(a, b, alpha, beta, gamma, smooth, 255), few, truth,
+              {"ignore_index": 255, "alpha": alpha, "beta": beta, "gamma": gamma, "smooth": smooth}, order)
+    for which in ("present", "all"):
+        other("lovasz", f"{seen} of {classes} classes, mean over {which}", lambda a, b: lovasz(a, b, 255, which), few[:2, :, :5, :7],
+              truth[:2, :5, :7], {"ignore_index": 255, "over": which}, order)
+    other("lovasz", "one logit", lambda a, b: lovasz_hinge(a, b, 255), few[:, :1], np.where(truth == 255, 255, truth % 2),
+          {"ignore_index": 255}, order)
     for gamma, alpha in ((2.0, -1.0), (0.0, -1.0), (1.5, 0.25), (2.0, 0.75)):
         other("focal", f"{seen} of {classes} classes, gamma {gamma:g}, alpha {alpha:g}",
               lambda a, b: focal(a, b, gamma, alpha, 255), few, truth,

@@ -92,7 +92,8 @@ static void compare(int64_t n, int64_t c, int64_t h, int64_t w, int order, float
 }
 
 static const int orders[] = {SP_ROW_MAJOR, SP_CHANNELS_LAST};
-static const char *const losses[] = {"cross_entropy", "dice", "focal"}; /* what holds of each is tested here */
+/* What holds of each is tested here. */
+static const char *const losses[] = {"cross_entropy", "dice", "focal", "jaccard", "tversky", "lovasz"};
 
 START_TEST(equals_the_formula) {
   int order = orders[_i];

@@ -61,7 +61,7 @@ local function check_options(is_run)
   if opt.weights ~= "" and not sys.there(opt.weights) then args.usage("--weights %s: there is no such file", opt.weights) end
 end
 
-local per_pixel = { cross_entropy = true, dice = true, focal = true }
+local per_pixel = { cross_entropy = true, dice = true, focal = true, jaccard = true, lovasz = true, tversky = true }
 
 local function task_of(outputs)
   if #outputs > 1 then return "numbers" end
