@@ -144,12 +144,12 @@ def optimizers(c):
     bits = set()
     for k, (more, lr, decay) in enumerate((("", 6e-3, 1e-2), (" --weight-decay 0.5", 6e-3, 0.5), (" --clip-norm 0.01", 6e-3, 1e-2),
                                            (" --optimizer sgd", 0.1, 1e-4), (" --optimizer sgd --momentum 0", 0.1, 1e-4),
-                                           (" --optimizer lion", 1e-3, 0.1), (" --optimizer lamb", 0.02, 0.01))):
+                                           (" --optimizer lion", 1e-3, 0.1), (" --optimizer lamb", 0.02, 0.01), (" --optimizer muon", 0.05, 0.0))):
         c.run(f"{run}{k}{more}")
         told = json.load(open(c.path(f"r{k}/settings.json")))["options"]
         assert (told["lr"], told["weight_decay"]) == (lr, decay), told
         bits.add(open(c.path(f"r{k}/weights.safetensors"), "rb").read())
-    assert len(bits) == 7, "some have no say"
+    assert len(bits) == 8, "some have no say"
 
 
 @case

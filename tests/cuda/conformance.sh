@@ -35,7 +35,7 @@ for precision in ${SP_CONFORMANCE:-fp32 tf32 bf16}; do
 done
 # with all that they can keep
 "$spcore" check --quiet --set momentum=0.9 --set clip_norm=0.5 --set ema=0.9 --set nonfinite=skip "$modules/sgd_cuda.so" \
-  "$modules/adamw_cuda.so" "$modules/lion_cuda.so" "$modules/lamb_cuda.so" >"$out/log" 2>&1 || {
+  "$modules/adamw_cuda.so" "$modules/lion_cuda.so" "$modules/lamb_cuda.so" "$modules/muon_cuda.so" >"$out/log" 2>&1 || {
   failed=$((failed + 1))
   cat "$out/log"
 }

@@ -93,7 +93,7 @@ local function ranked(case, rng, device)
     if shards % n == 0 and own & (own - 1) == 0 then counts[#counts + 1] = n end
   end
   local ranks, bucket, share = rng.pick(counts), rng.pick { 0, 8 }, rng.chance(0.5)
-  for _, node in ipairs(case.nodes) do share = share and node.stage ~= "toy_sgd" and node.stage ~= "lamb" end -- of whole gradients
+  for _, node in ipairs(case.nodes) do share = share and node.stage ~= "toy_sgd" and node.stage ~= "lamb" and node.stage ~= "muon" end -- of whole gradients
   case.ranked = { { device = device, capture = "off", ranks = ranks, bucket = bucket, optimizer_shards = share } }
 end
 

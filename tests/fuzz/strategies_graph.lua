@@ -309,7 +309,7 @@ local function groups(b)
   return #list > 0 and "{ " .. table.concat(list, ", ") .. " }" or nil
 end
 
-local shipped <const> = { "sgd", "sgd", "adamw", "lion", "lamb" }
+local shipped <const> = { "sgd", "sgd", "adamw", "lion", "lamb", "muon" }
 -- One or two of the stages that are trained, of which one is left, are so from a later step on.
 local function unfreeze(b)
   local rng, late, list = b.rng, {}, {}

@@ -12,7 +12,7 @@ local function pick(list) return list[1 + below(#list)] end
 
 local names = { "accuracy", "add", "argmax", "bce", "boundary", "calibration", "classifier", "concat", "confusion",
   "cross_entropy", "decoder", "depth_error", "deviation", "dice", "encoder", "focal", "huber", "jaccard", "l1", "layers", "lovasz",
-  "mse", "reader", "score_histogram", "sgd", "adamw", "lion", "lamb", "sleep", "to_float", "tversky" }
+  "mse", "reader", "score_histogram", "sgd", "adamw", "lion", "lamb", "muon", "sleep", "to_float", "tversky" }
 local keys = { "path", "size", "batch", "classes", "samples", "split", "workers", "layers", "model", "width", "levels",
   "frozen", "weights", "init", "lr", "momentum", "betas", "ignore_index", "class_weights", "label_smoothing", "gamma",
   "alpha", "beta", "scale", "mean", "std", "axis", "smooth", "eps", "pos_weight", "name", "files", "val_fraction", "max_bad",

@@ -53,6 +53,11 @@ CASES = [
      lambda n: None if "mid" in n else ((0.25, 2) if n.startswith("body") else (1, 1)), 2),
     ("lamb", {"weight_decay": 0.2, "clip_norm": 0.3, "no_decay": "norm_bias", "groups": [["head.mid.*", {"frozen": True}], ["body.*", {"lr": 0.25, "decay": 2}]]},
      lambda n: None if "mid" in n else (0.25 if n.startswith("body") else 1, norm_bias(n)[1] * (2 if n.startswith("body") else 1)), 2),
+    ("muon", {"weight_decay": 0.2, "clip_norm": 0.3, "groups": [["head.mid.bias", {"frozen": True}], ["body.*", "head.mid.*", {"lr": 0.25, "decay": 2}]]},
+     lambda n: None if n == "head.mid.bias" else ((0.25, 2) if n.startswith("body") or "mid" in n else (1, 1)), 2),
+    ("lion", {"weight_decay": 0.2, "unfreeze": [["body", {"at": 2}]]}, lambda n: (1, 1), 1),
+    ("lamb", {"weight_decay": 0.2, "unfreeze": [["body", {"at": 2}], ["head.mid", {"at": 4}]]}, lambda n: (1, 1), 1),
+    ("muon", {"weight_decay": 0.2, "aux_lr": 0.2, "unfreeze": [["body", {"at": 2}]]}, lambda n: (1, 1), 1),
     ("adamw", {"weight_decay": 0.2, "clip_norm": 0.3, "unfreeze": [["body", {"at": 2}], ["head.mid", {"at": 4}]]}, lambda n: (1, 1), 1),
     ("adamw", {"amsgrad": True, "weight_decay": 0.1, "unfreeze": [["body.conv", {"at": 4}]], "groups": [["*.weight", {"lr": 0.5}]]},
      lambda n: (0.5 if n.endswith("weight") else 1, 1), 2),
@@ -71,7 +76,7 @@ def late(params, name): return max([g[1]["at"] for g in params.get("unfreeze", [
 
 def theirs(name, params, factors, k, start, x, y):
     w = {n: torch.tensor(v, requires_grad=factors(n) is not None) for n, v in start.items()}
-    more = {p: params[p] for p in ("momentum", "dampening", "amsgrad") if p in params}
+    more = {p: params[p] for p in ("momentum", "dampening", "amsgrad", "aux_lr") if p in params}
     groups = [{"params": [v], "weight_decay": params.get("weight_decay", 0) * factors(n)[1], "factor": factors(n)[0]}
               for n, v in w.items() if factors(n)]
     opt = optimizers.MADE[name](groups, lr=0.1, **more)

@@ -9,10 +9,11 @@ from spstage import CHANNELS_LAST, Report, Stage, torch_or_skip
 import numpy as np
 
 torch = torch_or_skip()
-from optimizers import Lamb, Lion
+from optimizers import Lamb, Lion, Muon
 
 r = Report()
 SHAPES = [(16, 3, 3, 3), (16,), (40000,), (5, 7), (1,)]
+MATRICES = [(16, 3, 3, 3), (16,), (24, 16, 3, 3), (24,), (40, 24), (10, 24, 1, 1), (100, 60), (3, 10)]
 STEPS = 5
 
 
@@ -24,20 +25,21 @@ def average(theirs, ema):
     return swa.AveragedModel(model, avg_fn=lambda average, now, n: torch.lerp(average, now, 1 - ema))
 
 
-def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True, groups=None):
+def run(name, params, make, clip=0.0, order=0, lrs=None, exact=True, groups=None, shapes=SHAPES):
     rng = np.random.default_rng(3)
-    weights = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
+    weights = [rng.standard_normal(s).astype(np.float32) for s in shapes]
     theirs = [torch.nn.Parameter(torch.tensor(w)) for w in weights]
     opt = make(theirs)
     if groups:
         opt = grouped(opt, theirs, groups)
-    st = Stage(name, params, [[np.zeros(s, np.float32) for s in SHAPES]], order=order, groups=groups)
+    opt.order = theirs
+    st = Stage(name, params, [[np.zeros(s, np.float32) for s in shapes]], order=order, groups=groups)
     for i, w in enumerate(weights):
         st.set_output("weights", w, i)
     label = f"{name} {params}{' channels last' if order else ''}{f' groups {groups}' if groups else ''}"
     averaged = average(theirs, params["ema"]) if "ema" in params else None
     for step in range(STEPS):
-        grads = [rng.standard_normal(s).astype(np.float32) for s in SHAPES]
+        grads = [rng.standard_normal(s).astype(np.float32) for s in shapes]
         for i, g in enumerate(grads):
             st.set_input("gradients", g, i)
             theirs[i].grad = torch.tensor(g)
@@ -71,7 +73,7 @@ def grouped(opt, theirs, groups):
     """The same optimizer with a group of parameters for each pair of factors."""
     n, base = len(groups), opt.defaults
     return type(opt)([{"params": theirs[k::n], "lr": base["lr"] * f[0], "weight_decay": base["weight_decay"] * f[1]}
-                      for k, f in enumerate(groups)], **{k: base[k] for k in ("lr", "momentum", "betas", "eps", "nesterov", "amsgrad") if k in base})
+                      for k, f in enumerate(groups)], **{k: base[k] for k in ("lr", "momentum", "betas", "eps", "nesterov", "amsgrad", "aux_lr", "aux_betas", "aux_eps") if k in base})
 
 
 def sgd(**kw):
@@ -125,6 +127,13 @@ for more in ({"lr": 0.01, "weight_decay": 0.1, "trust_clip": True}, {"lr": 0.01,
     run("lamb", {**more, "ema": 0.9}, lambda p: Lamb(p, **more), order=CHANNELS_LAST, exact=False)
 run("lamb", {"lr": 0.01, "clip_norm": 0.5}, lambda p: Lamb(p, 0.01), clip=0.5, groups=FACTORS, lrs=[0.02, 0.05, 0.025, 0.01, 0.0],
     exact=False)
+
+run("muon", {}, Muon, exact=False, shapes=MATRICES)
+run("muon", {"lr": 0.05, "momentum": 0.9, "nesterov": False, "ns_steps": 3, "weight_decay": 0.1, "edges": "muon", "ema": 0.9},
+    lambda p: Muon(p, 0.05, 0.9, False, 0.1, ns_steps=3, edges="muon"), order=CHANNELS_LAST, exact=False, shapes=MATRICES)
+run("muon", {"lr": 0.05, "weight_decay": 0.1, "aux_lr": 0.1, "aux_betas": [0.8, 0.9], "aux_eps": 1e-6, "clip_norm": 0.5},
+    lambda p: Muon(p, 0.05, weight_decay=0.1, aux_lr=0.1, aux_betas=(0.8, 0.9), aux_eps=1e-6), clip=0.5, groups=FACTORS,
+    lrs=[0.1, 0.05, 0.025, 0.01, 0.0], exact=False, shapes=MATRICES)
 
 for name in ("sgd", "adamw"):
     a, b = [run_threads.outputs()["weights"][2] for run_threads in

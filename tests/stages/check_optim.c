@@ -219,8 +219,9 @@ static const struct {
                   {"lion", ""},
                   {"lion", "weight_decay = 0.1,"},
                   {"lamb", ""},
-                  {"lamb", "clip_norm = 1,"}};
-static const char *const names[] = {"sgd", "adamw", "lion", "lamb"};
+                  {"lamb", "clip_norm = 1,"},
+                  {"muon", ""}};
+static const char *const names[] = {"sgd", "adamw", "lion", "lamb", "muon"};
 /* Those that see their gradients, or what they have made of them, more than once. */
 static bool has_scratch(const char *name) { return !strcmp(name, "lamb"); }
 
@@ -520,6 +521,116 @@ START_TEST(lamb_trusts_what_is_zero) {
 }
 END_TEST
 
+enum { SIDE = 8, LONG = 24 };
+
+/* In double, of x [rows][cols], which becomes its step. */
+static void orthogonal(double *x, int rows, int cols, int steps) {
+  double norm = 0, a[SIDE * LONG], b[SIDE * LONG], y[SIDE * LONG];
+  for (int i = 0; i < rows * cols; i++) norm += x[i] * x[i];
+  for (int i = 0; i < rows * cols; i++) x[i] /= sqrt(norm) + 1e-7;
+  for (int s = 0; s < steps; s++) {
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < rows; j++) {
+        a[i * rows + j] = 0;
+        for (int k = 0; k < cols; k++) a[i * rows + j] += x[i * cols + k] * x[j * cols + k];
+      }
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < rows; j++) {
+        b[i * rows + j] = -4.7750 * a[i * rows + j];
+        for (int k = 0; k < rows; k++) b[i * rows + j] += 2.0315 * a[i * rows + k] * a[k * rows + j];
+      }
+    for (int i = 0; i < rows; i++)
+      for (int j = 0; j < cols; j++) {
+        y[i * cols + j] = 3.4445 * x[i * cols + j];
+        for (int k = 0; k < rows; k++) y[i * cols + j] += b[i * rows + k] * x[k * cols + j];
+      }
+    memcpy(x, y, (size_t)(rows * cols) * sizeof *x);
+  }
+}
+
+/* One matrix of `rows` rows, beside a vector, a first and a last one. */
+static void open_muon(const char *params, int rows, int cols, int threads) {
+  int64_t edge[2] = {3, 2}, shape[3] = {rows, cols / 2, 2}, small[1] = {SMALL};
+  spt_random(g0, BIG, 1, -2, 2), spt_random(g1, SMALL, 2, -2, 2);
+  spt_random(p0, BIG, 3, -1, 1), spt_random(p1, SMALL, 4, -1, 1);
+  spt_free(t);
+  t = spt_new("muon", params, threads);
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 2, edge, 0, g1));
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 1, small, 0, g1));
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 3, shape, 0, g0));
+  ok(spt_input_of(t, GRADIENTS, SP_F32, 2, edge, 0, g1));
+  ok(spt_plan(t, 1));
+  ok(spt_set(t, SPT_OUT, WEIGHTS, 1, p1));
+  ok(spt_set(t, SPT_OUT, WEIGHTS, 2, p0));
+}
+
+START_TEST(muon_formula) {
+  static const int shapes[][2] = {{SIDE, LONG}, {LONG, SIDE}, {1, 6}, {6, 2}};
+  for (size_t k = 0; k < SP_ARRAY(shapes) * 2; k++) {
+    int rows = shapes[k / 2][0], cols = shapes[k / 2][1];
+    bool nesterov = k % 2 == 0;
+    double m[SIDE * LONG] = {0}, p[SIDE * LONG], x[SIDE * LONG];
+    open_muon(nesterov ? "{ weight_decay = 0.1 }" : "{ weight_decay = 0.1, nesterov = false, ns_steps = 3 }", rows,
+              cols, 2);
+    for (int i = 0; i < rows * cols; i++) p[i] = p0[i];
+    for (int step = 0; step < 3; step++) {
+      spt_random(g0, BIG, 10 + (uint64_t)step, -2, 2);
+      ok(spt_set(t, SPT_IN, GRADIENTS, 2, g0));
+      ok(spt_forward(t, (uint64_t)step));
+      for (int i = 0; i < rows * cols; i++) {
+        int to = rows > cols ? i % cols * rows + i / cols : i;
+        m[i] += 0.05 * (g0[i] - m[i]);
+        x[to] = nesterov ? 0.05 * g0[i] + 0.95 * m[i] : m[i];
+      }
+      orthogonal(x, rows < cols ? rows : cols, rows < cols ? cols : rows, nesterov ? 5 : 3);
+      for (int i = 0; i < rows * cols; i++) {
+        double v = x[rows > cols ? i % cols * rows + i / cols : i];
+        p[i] = p[i] * (1 - 0.02 * 0.1) - 0.02 * sqrt(fmax(1, (double)rows / cols)) * v;
+      }
+      ok(spt_get(t, SPT_OUT, WEIGHTS, 2, got));
+      for (int i = 0; i < rows * cols; i++) ck_assert_double_eq_tol(got[i], p[i], 1e-6);
+    }
+  }
+}
+END_TEST
+
+/* What is no matrix, and the first and the last one, have AdamW's bits at a rate of their own. */
+START_TEST(muon_leaves_others_to_adamw) {
+  float first[6], wanted[6];
+  for (int edges = 0; edges < 2; edges++) {
+    open_muon(edges ? "{ lr = 0.5, aux_lr = 0.02, edges = 'muon' }" : "{ lr = 0.5, aux_lr = 0.02 }", SIDE, LONG, 2);
+    ok(spt_set(t, SPT_OUT, WEIGHTS, 0, p0));
+    for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 0, first));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, got));
+    open_stage("adamw", "{ lr = 0.01, betas = { 0.9, 0.95 }, eps = 1e-10, weight_decay = 0 }", 1);
+    for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, wanted));
+    ck_assert_mem_eq(got, wanted, SMALL * sizeof *got);
+    open_stage("adamw", "{ lr = 0.01, betas = { 0.9, 0.95 }, eps = 1e-10, weight_decay = 0 }", 1);
+    memcpy(p1, p0, sizeof p1);
+    ok(spt_set(t, SPT_OUT, WEIGHTS, 1, p1));
+    for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+    ok(spt_get(t, SPT_OUT, WEIGHTS, 1, wanted));
+    ck_assert_int_eq(!memcmp(first, wanted, SMALL * sizeof *wanted), !edges);
+  }
+}
+END_TEST
+
+START_TEST(muon_has_one_product_for_any_team) {
+  static const int shapes[][2] = {{100, 334}, {300, 98}};
+  static float one[BIG];
+  for (size_t k = 0; k < SP_ARRAY(shapes); k++)
+    for (int threads = 1; threads <= 4; threads++) {
+      open_muon("{ ema = 0.9 }", shapes[k][0], shapes[k][1], threads);
+      for (uint64_t step = 0; step < 2; step++) ok(spt_forward(t, step));
+      memset(got, 0, sizeof got);
+      ok(spt_get(t, SPT_OUT, WEIGHTS, 2, threads == 1 ? one : got));
+      if (threads > 1) ck_assert_mem_eq(got, one, (size_t)(shapes[k][0] * shapes[k][1]) * sizeof *got);
+    }
+}
+END_TEST
+
 START_TEST(same_bits_for_any_team) {
   static const char *const cases[][2] = {{"sgd", "{ momentum = 0.9, weight_decay = 0.1, clip_norm = 1 }"},
                                          {"adamw", "{ clip_norm = 1 }"},
@@ -632,6 +743,9 @@ START_TEST(refusals) {
   refused("adamw", "{ betas = { 0.9, 1 } }", "betas[2] is 1, but must be below 1");
   refused("adamw", "{ betas = { 0.9 } }", "betas");
   refused("lion", "{ betas = { 1, 0.9 } }", "betas[1] is 1, but must be below 1");
+  refused("muon", "{ momentum = 1 }", "momentum is 1, but must be below 1");
+  refused("muon", "{ aux_betas = { 0.9, 1 } }", "aux_betas[2] is 1, but must be below 1");
+  refused("muon", "{ ns_steps = 0 }", "ns_steps");
   refused("lamb", "{ betas = { 0.9, 1 } }", "betas[2] is 1, but must be below 1");
   refused("sgd", "{ nonfinite = 'hide' }", "nonfinite");
   refused("adamw", "{ max_nonfinite = 0 }", "max_nonfinite");
@@ -661,6 +775,9 @@ int main(void) {
   tcase_add_test(c, adamw_formula);
   tcase_add_test(c, amsgrad_formula);
   tcase_add_test(c, lion_formula);
+  tcase_add_test(c, muon_formula);
+  tcase_add_test(c, muon_leaves_others_to_adamw);
+  tcase_add_test(c, muon_has_one_product_for_any_team);
   tcase_add_test(c, lamb_formula);
   tcase_add_test(c, lamb_trusts_what_is_zero);
   tcase_add_test(c, same_bits_for_any_team);

@@ -17,7 +17,7 @@ n=$#
 [ ! -f "$libs/decoder.so" ] || set -- --set classes=2 "$@"
 [ ! -f "$libs/image_writer.so" ] || set -- --set dir="$out/pictures" "$@"
 check --set file="$out/sheet.png" --set size=16 --set degrees=30 "$@"
-optimizers="$libs/sgd.so $libs/adamw.so $libs/lion.so $libs/lamb.so"
+optimizers="$libs/sgd.so $libs/adamw.so $libs/lion.so $libs/lamb.so $libs/muon.so"
 # shellcheck disable=SC2086
 check --set momentum=0.9 --set clip_norm=0.5 --set ema=0.9 --set nonfinite=skip $optimizers
 check --set amsgrad=true --set ema=0.9 "$libs/adamw.so"

@@ -58,6 +58,7 @@ void optim_free(optim *o) {
   free(o->names);
   free(o->group);
   free(o->group_of);
+  free(o->apart);
   memset(o, 0, sizeof *o);
 }
 
@@ -105,7 +106,8 @@ static int copy_groups(optim *o, const sp_plan *plan) {
   o->n_groups = plan->n_groups ? plan->n_groups : 1;
   o->group = calloc(o->n_groups, sizeof *o->group);
   o->group_of = calloc(o->n + 1, sizeof *o->group_of);
-  if (!o->group || !o->group_of) return 0;
+  o->apart = calloc(o->n + 1, sizeof *o->apart);
+  if (!o->group || !o->group_of || !o->apart) return 0;
   o->group[0] = (sp_group){.lr = 1, .decay = 1};
   o->later = plan->n_phases ? plan->n_phases - 1 : 0;
   if (plan->n_groups) memcpy(o->group, plan->groups, o->n_groups * sizeof *o->group);

@@ -89,6 +89,7 @@ typedef struct optim {
   sp_group *group; /* [n_groups] those of the plan; one with factors of 1 where it has none */
   uint32_t n_groups;
   uint8_t *group_of; /* [n] the group of each tensor */
+  uint8_t *apart;    /* [n] 1: optim_update() and tables of updates leave it to the stage; 0 at first */
   uint32_t later;    /* phases of the training behind the first */
   uint32_t begun;    /* of those the ones that a group has: bit 0 is the first of them */
   sp_weight

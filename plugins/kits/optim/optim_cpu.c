@@ -173,29 +173,37 @@ typedef struct update_job {
   optim_fn fn;
   const void *rule;
   bool last;
+  int64_t first; /* chunk */
 } update_job;
 
-static int update_chunk(void *arg, int64_t chunk, int worker) {
+static int update_chunk(void *arg, int64_t i, int worker) {
   update_job *j = arg;
+  int64_t chunk = j->first + i;
   optim_span s = optim_find(j->o, chunk);
   if (!optim_is_here(j->io, s.tensor)) return SP_OK;
   const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at, *m[OPTIM_MOMENTS] = {NULL};
   for (uint32_t k = 0; k < j->o->kinds; k++) m[k] = optim_moment(j->o, j->io, k, s.tensor) + s.at;
-  optim_at at = {s.tensor, j->o->group_of[s.tensor], chunk};
-  tell(j->pass, j->fn(j->rule, &at, g, p, m, s.n));
+  optim_at at = {s.tensor, j->o->group_of[s.tensor], chunk, s.at};
+  if (!j->last || !j->o->apart[s.tensor]) tell(j->pass, j->fn(j->rule, &at, g, p, m, s.n));
   if (j->last) average(j->o, j->io, &s);
   (void)worker;
   return SP_OK;
 }
 
 int optim_visit(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule) {
-  update_job j = {o, io, pass, fn, rule, false};
+  update_job j = {o, io, pass, fn, rule, false, 0};
   return par_run(ctx, optim_chunks(o), update_chunk, &j);
 }
 
+int optim_visit_one(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule,
+                    uint32_t tensor) {
+  update_job j = {o, io, pass, fn, rule, false, o->first[tensor]};
+  return par_run(ctx, o->first[tensor + 1] - o->first[tensor], update_chunk, &j);
+}
+
 int optim_update(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule) {
-  update_job j = {o, io, pass, fn, rule, true};
+  update_job j = {o, io, pass, fn, rule, true, 0};
   int rc = par_run(ctx, optim_chunks(o), update_chunk, &j);
   if (o->p->nonfinite == OPTIM_STOP) put_status(io, atomic_load(&pass->bad), 1);
   return rc;

@@ -10,10 +10,10 @@
 
 #define OPTIM_CHUNK 16384 /* elements of one work item; sums are made per chunk and added in chunk order */
 
-/* Which tensor, of which group, and which chunk of all. */
+/* Which tensor, of which group, which chunk of all, and how many elements of the tensor lie before it. */
 typedef struct optim_at {
   uint32_t tensor, group;
-  int64_t chunk;
+  int64_t chunk, before;
 } optim_at;
 
 /* Changes n elements p of a tensor by their gradient g, of which it gives whether one is not finite, or what is kept of
@@ -78,6 +78,8 @@ static inline int64_t optim_updates(const optim *o, const sp_io *io, uint32_t gr
 /* fn over all tensors that are updated in this call, once the step is counted. optim_update() is the last one of an
  * update: it moves averages, where such are kept, and tells the status. */
 int optim_visit(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule);
+int optim_visit_one(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule,
+                    uint32_t tensor);
 int optim_update(sp_ctx *ctx, const optim *o, const sp_io *io, optim_pass *pass, optim_fn fn, const void *rule);
 
 /* 1 for NaN and infinities. On bits, which vectorises where a comparison of floats does not. */

@@ -7,8 +7,11 @@
 
 size_t optim_cuda_scratch(const optim *o);
 
-/* Fills t with the tensors from `from` on; gives the first that did not fit. */
-uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, opk_table *t);
+/* Fills t with the tensors from `from` on, with or without those that are apart; gives the first that did not fit. */
+uint32_t optim_cuda_table(const optim *o, const sp_io *io, uint32_t from, int apart, opk_table *t);
+
+/* The same of one tensor, which is here. */
+void optim_cuda_one(const optim *o, const sp_io *io, uint32_t i, opk_table *t);
 
 /* What survey() writes: the sum of squares of each chunk. */
 int optim_cuda_survey(sp_ctx *ctx, const optim *o, const sp_io *io);
@@ -20,7 +23,11 @@ int optim_cuda_begin(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *ru
 /* An update of the tensors of a table: enqueues on the stream and returns a cudaError_t. */
 typedef int (*optim_cuda_fn)(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status);
 
-/* All of an update that looks at each element alone: what is above, fn over all tensors, averages. */
+/* Behind what is above: fn over all tensors that are not apart, and averages of all. */
+int optim_cuda_end(sp_ctx *ctx, const optim *o, const sp_io *io, const opk_rules *rules, optim_cuda_fn fn,
+                   const void *rule);
+
+/* Both. */
 int optim_cuda_update(sp_ctx *ctx, const optim *o, const sp_io *io, opk_rules *rules, optim_cuda_fn fn,
                       const void *rule);
 

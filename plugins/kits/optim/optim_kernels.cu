@@ -58,6 +58,8 @@ static __device__ void set_group(const opk_rules &r, const sp_group &group, int6
   h->shrink = (float)(1 - lr * decay);
   h->rate = (float)(lr / (1 - pow(r.b1, (double)count)));
   h->root = (float)sqrt(1 - pow(r.b2, (double)count));
+  h->aux_shrink = (float)(1 - lr * r.aux_lr * decay);
+  h->aux_rate = (float)(lr * r.aux_lr / (1 - pow(r.b1, (double)count)));
   h->bias = (float)(1 - pow(r.b1, (double)count));
 }
 

@@ -29,10 +29,11 @@ typedef struct opk_table {
 /* What an update reads of the device: worked out once, by opk_begin(), for each group. */
 typedef struct opk_head {
   float lr, decay, clip;
-  float keep;               /* of SGD: 1 - dampening, 1 in the first step */
-  float shrink, rate, root; /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
-  float bias;               /* 1 - b1^t */
-  int32_t skip, first;      /* first: of all updates of the group */
+  float keep;                 /* of SGD: 1 - dampening, 1 in the first step */
+  float shrink, rate, root;   /* of AdamW: 1 - lr * weight_decay, lr / (1 - b1^t), sqrt(1 - b2^t) */
+  float bias;                 /* 1 - b1^t */
+  float aux_shrink, aux_rate; /* of AdamW beside another update, by `aux_lr` */
+  int32_t skip, first;        /* first: of all updates of the group */
 } opk_head;
 
 typedef struct opk_rules {
@@ -43,6 +44,7 @@ typedef struct opk_rules {
   int64_t limit; /* of updates skipped in a row; 0: they are not skipped */
   int32_t first; /* the first call of an update, which counts it and empties the status */
   double dampening, b1, b2, weight_decay;
+  double aux_lr; /* times the rate */
   const sp_step *step;
   int64_t *count, *later, *in_a_row; /* state; NULL: there is none */
   uint32_t n_later, begun;           /* as of optim */
@@ -52,6 +54,12 @@ typedef struct opk_rules {
   uint32_t n_groups;
   sp_group group[SP_MAX_GROUPS];
 } opk_rules;
+
+/* Constants of AdamW's update; c: 1 - b. */
+typedef struct opk_adam_rule {
+  float b1, b2, c1, c2, eps;
+  int clips, amsgrad;
+} opk_adam_rule;
 
 /* Tensors to keep, or to put back where an update is skipped. */
 typedef struct opk_kept {

@@ -22,8 +22,8 @@ void adamw_destroy(void *self) {
 }
 
 int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk) {
-  static const char *const kinds[ADAMW_MOMENTS] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-  int rc = optim_plan(ctx, &a->o, plan, &a->p->common, kinds, a->p->amsgrad ? ADAMW_MOMENTS : ADAMW_LARGEST, chunk);
+  static const char *const kinds[ADAMW_AMSGRAD] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  int rc = optim_plan(ctx, &a->o, plan, &a->p->common, kinds, a->p->amsgrad ? ADAMW_AMSGRAD : ADAMW_PLAIN, chunk);
   if (rc) return rc;
   plan->restores = optim_restores(&a->o);
   return SP_OK;

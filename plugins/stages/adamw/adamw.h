@@ -8,7 +8,7 @@
 
 #define ADAMW_DOC "Adam with decoupled weight decay"
 
-enum { ADAMW_MEAN, ADAMW_SQUARE, ADAMW_LARGEST, ADAMW_MOMENTS }; /* LARGEST: with amsgrad alone */
+enum { ADAMW_PLAIN = 2, ADAMW_AMSGRAD = 3 }; /* moments */
 
 typedef struct adamw_params {
   double lr;
@@ -32,12 +32,6 @@ extern const sp_param adamw_param_table[];
 int adamw_create(sp_ctx *ctx, const void *params, void **self);
 void adamw_destroy(void *self);
 int adamw_plan(sp_ctx *ctx, adamw *a, sp_plan *plan, int64_t chunk); /* all but the scratch */
-
-/* Constants of an update; c: 1 - b. */
-typedef struct adamw_rule {
-  float b1, b2, c1, c2, eps;
-  int clips, amsgrad;
-} adamw_rule;
 
 int adamwk_update(void *stream, const opk_table *t, const void *rule, const opk_head *head, int64_t *status);
 

@@ -14,13 +14,13 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const adamw *a = self;
   double b1 = a->p->betas.v[0], b2 = a->p->betas.v[1];
   opk_rules rules = {.b1 = b1, .b2 = b2, .weight_decay = a->p->weight_decay};
-  adamw_rule rule = {.b1 = (float)b1,
-                     .b2 = (float)b2,
-                     .c1 = (float)(1 - b1),
-                     .c2 = (float)(1 - b2),
-                     .eps = (float)a->p->eps,
-                     .clips = a->p->common.clip_norm > 0,
-                     .amsgrad = a->p->amsgrad};
+  opk_adam_rule rule = {.b1 = (float)b1,
+                        .b2 = (float)b2,
+                        .c1 = (float)(1 - b1),
+                        .c2 = (float)(1 - b2),
+                        .eps = (float)a->p->eps,
+                        .clips = a->p->common.clip_norm > 0,
+                        .amsgrad = a->p->amsgrad};
   return optim_cuda_update(ctx, &a->o, io, &rules, adamwk_update, &rule);
 }
 
