@@ -84,6 +84,8 @@ local function variants(case, rng, device)
   case.variants = list
 end
 
+local whole <const> = { toy_sgd = true, lamb = true, muon = true } -- they take whole gradients only
+
 -- The shards on several ranks, where streams are threads of their own: those of sim have nobody who waits for other ranks.
 local function ranked(case, rng, device)
   local shards, counts = case.opt.shards, {}
@@ -93,7 +95,7 @@ local function ranked(case, rng, device)
     if shards % n == 0 and own & (own - 1) == 0 then counts[#counts + 1] = n end
   end
   local ranks, bucket, share = rng.pick(counts), rng.pick { 0, 8 }, rng.chance(0.5)
-  for _, node in ipairs(case.nodes) do share = share and node.stage ~= "toy_sgd" and node.stage ~= "lamb" and node.stage ~= "muon" end -- of whole gradients
+  for _, node in ipairs(case.nodes) do share = share and not whole[node.stage] end
   case.ranked = { { device = device, capture = "off", ranks = ranks, bucket = bucket, optimizer_shards = share } }
 end
 

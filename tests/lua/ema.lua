@@ -50,7 +50,8 @@ end
 -- Before the first update they are the weights, the first update copies, and then they follow; between two updates nothing moves.
 for _, case in ipairs {
   { optimizer = "adamw", ema = 0.75 }, { optimizer = "sgd", ema = 0.25 }, { optimizer = "sgd", momentum = 0.9, ema = 0.999 },
-  { optimizer = "adamw", ema = 0.9, accumulate = 2 }, { optimizer = "lion", ema = 0.5 }, { optimizer = "lamb", ema = 0.75 }, { optimizer = "muon", ema = 0.75 },
+  { optimizer = "adamw", ema = 0.9, accumulate = 2 }, { optimizer = "lion", ema = 0.5 }, { optimizer = "lamb", ema = 0.75 },
+  { optimizer = "muon", ema = 0.75 },
 } do
   local what = ("%s, ema = %g"):format(case.optimizer, case.ema)
   case.run_ahead = 0
