@@ -235,17 +235,35 @@ int sp_inst_item(sp_inst *inst, const sp_attr *attr, uint64_t i, char *to, size_
                  attr->name, n);
 }
 
+/* The line of the words that is for this status: the first for SP_E_DATA, a third for SP_E_INVALID, the second for what
+ * is left; or the last before it. */
+static const char *status_line(const char *words, int64_t status) {
+  for (int more = status == SP_E_DATA ? 0 : status == SP_E_INVALID ? 2 : 1; more > 0; more--) {
+    const char *next = strchr(words, '\n');
+    if (next) words = next + 1;
+  }
+  return words;
+}
+
+static float float_of(int64_t bits) {
+  uint32_t low = (uint32_t)bits;
+  float v;
+  memcpy(&v, &low, sizeof v);
+  return v;
+}
+
 void sp_status_text(const sp_stage_type *type, const int64_t status[4], sp_sb *out) {
-  static const char *const places[] = {"%sample", "%value", "%limit"};
-  const char *words = type->status_doc ? type->status_doc : "sample %sample: bad value %value", *second;
-  if (status[0] != SP_E_DATA && (second = strchr(words, '\n'))) words = second + 1;
+  static const char *const places[] = {"%sample", "%value", "%limit", "%float"};
+  const char *words = type->status_doc ? type->status_doc : "sample %sample: bad value %value";
+  words = status_line(words, status[0]);
   while (*words && *words != '\n') {
     int hit = -1;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
       if (!strncmp(words, places[i], strlen(places[i]))) hit = i;
     if (hit < 0) sp_sb_putf(out, "%c", *words++);
     else words += strlen(places[hit]);
     if (hit == 0) sp_sb_putf(out, "%lld", (long long)SP_ID_INDEX(status[1]));
+    else if (hit == 3) sp_sb_putf(out, "%g", (double)float_of(status[2]));
     else if (hit > 0) sp_sb_putf(out, "%lld", (long long)status[1 + hit]);
   }
 }

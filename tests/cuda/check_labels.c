@@ -172,6 +172,10 @@ START_TEST(numbers) {
   } cases[] = {{"bce", NULL, {3, 1, 33, 37}, SP_U8},
                {"bce", "{ pos_weight = 3, ignore_index = 7 }", {2, 1, 9, 1}, SP_I64},
                {"bce", "{ pos_weight = 0.5, weight = 2 }", {2, 5, 17, 19}, SP_F32},
+               {"cross_entropy", NULL, {2, 5, 17, 19}, SP_F32},
+               {"cross_entropy", "{ label_smoothing = 0.1, class_weights = {1, 2, 0.5} }", {3, 3, 9, 1}, SP_F32},
+               {"cross_entropy", "{ label_smoothing = 0.1 }", {3, 40, 5, 3}, SP_F32},
+               {"cross_entropy", "{ weight = 2 }", {33, 100, 1, 1}, SP_F32},
                {"mse", NULL, {1, 1, 1, 1}, SP_F32},
                {"l1", "{ ignore_nan = true }", {2, 5, 17, 19}, SP_F32},
                {"huber", "{ ignore_nan = true, delta = 0.5 }", {3, 1, 17, 19}, SP_F32},
@@ -183,6 +187,7 @@ START_TEST(numbers) {
     twin w;
     snprintf(name, sizeof name, "%d x %d, %s", (int)l[0], (int)l[1], order_names[_i % 2]);
     twin_open(&w, cases[k].stage, name, cases[k].params, SP_PRECISION_FP32, limits);
+    w.least = 0; /* targets are probabilities */
     twin_floats(&w, 0, 4, l, orders[_i % 2], -5, 5);
     if (cases[k].params && strstr(cases[k].params, "ignore_nan")) unknown(&w, 1, l, orders[_i / 2]);
     else if (cases[k].target == SP_F32) twin_floats(&w, 1, 4, l, orders[_i / 2], 0, 1);
@@ -284,6 +289,32 @@ START_TEST(bad_labels) {
         spt_free(w.a);
         spt_free(w.b);
       }
+}
+END_TEST
+
+/* Targets outside 0..1: the first in memory, whatever the order of either tensor. */
+START_TEST(bad_targets) {
+  static const char *const stages[] = {"cross_entropy", "bce"};
+  static const float values[] = {1.5f, -1e-3f, NAN};
+  for (size_t s = 0; s < SP_ARRAY(stages); s++)
+    for (size_t v = 0; v < SP_ARRAY(values); v++) {
+      int64_t shape[4] = {2, 10, 6, 7};
+      float y[2 * 10 * 6 * 7] = {0};
+      twin w;
+      twin_open(&w, stages[s], "bad target", NULL, SP_PRECISION_FP32, sums);
+      twin_floats(&w, 0, 4, shape, orders[_i % 2], -3, 3);
+      y[430 + 7 * v] = values[v], y[839] = 3;
+      twin_input(&w, 1, SP_F32, 4, shape, orders[_i / 2], y);
+      twin_plan(&w, 1);
+      TWIN_BOTH(&w, spt_set_id, 1, SP_ID(2, 77));
+      int a = spt_forward(w.a, 5), b = spt_forward(w.b, 5);
+      ck_assert_int_ne(a, SP_OK);
+      ck_assert_int_eq(a, b);
+      ck_assert_str_eq(spt_error(w.a), spt_error(w.b));
+      ck_assert_msg(strstr(spt_error(w.a), "sample 77: target ") != NULL, "%s", spt_error(w.a));
+      spt_free(w.a);
+      spt_free(w.b);
+    }
 }
 END_TEST
 
@@ -462,6 +493,7 @@ int main(void) {
   tcase_add_loop_test(c, many_numbers, 0, 2);
   tcase_add_loop_test(c, not_training, 0, 2);
   tcase_add_loop_test(c, bad_labels, 0, 2);
+  tcase_add_loop_test(c, bad_targets, 0, 4);
   tcase_add_loop_test(c, all_ignored, 0, 2);
   tcase_add_loop_test(c, confusion, 0, 2);
   tcase_add_loop_test(c, accuracy, 0, (int)SP_ARRAY(rows));

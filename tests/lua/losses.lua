@@ -33,6 +33,7 @@ for what, params in pairs { cross_entropy = { label_smoothing = 0.1 }, dice = { 
 end
 falls("lovasz of one logit", 1, function(g, net, data) return g.lovasz { net, data.mask, ignore_index = 255 } end)
 falls("bce", 1, function(g, net, data) return g.bce { net, data.mask, pos_weight = 2 } end)
+falls("cross_entropy of probabilities", 3, function(g, net, _, image) return g.cross_entropy { net, image, label_smoothing = 0.1 } end)
 falls("bce of numbers", 3, function(g, net, _, image) return g.bce { net, image } end)
 for what, params in pairs { mse = {}, l1 = {}, huber = { delta = 0.1 } } do
   falls(what, 3, function(g, net, _, image)

@@ -172,11 +172,11 @@ def focal(x, y, gamma, alpha, ignore):
     return loss
 
 
-def other(stage, name, f, x, y, params, order):
+def other(stage, name, f, x, y, params, order, label_order=None):
     t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
     loss = f(t, torch.tensor(y))
     loss.backward()
-    st = Stage(stage, params, [x, y], order=order)
+    st = Stage(stage, params, [x, y], order=[order, order if label_order is None else label_order])
     r.close(f"{stage} {name}, order {order:x} loss", st.forward()["loss"], loss.item(), rtol=1e-6)
     grad = t.grad.numpy()
     r.close(f"{stage} {name}, order {order:x} gradient", next(iter(st.dinputs().values())), grad, rtol=1e-6,
@@ -226,6 +226,34 @@ for order, (classes, seen) in itertools.product((ROW_MAJOR, CHANNELS_LAST), ((2,
               {"ignore_nan": True}, order)
         other(stage, "a map with gaps", lambda a, b: f(a[:, 0][~b.isnan()], b[~b.isnan()].double()), few[:, :1],
               np.ascontiguousarray(gaps[:, 0]), {"ignore_nan": True}, order)
+
+for order, label_order, shape in itertools.product((ROW_MAJOR, CHANNELS_LAST), (ROW_MAJOR, CHANNELS_LAST), (
+        (8, 10), (3, 1000), (2, 3, 5, 7), (2, 70, 9, 8), (3, 21, 11, 13), (2, 4, 1, 70))):
+    few = (rng.standard_normal(shape) * 3).astype(np.float32)
+    shares = rng.random(shape).astype(np.float32) ** 4
+    shares /= shares.sum(1, keepdims=True)
+    shares[0, :, ...] = 0
+    shares[0, 1, ...] = 1  # sure
+    w = (rng.random(shape[1]) + 0.5).astype(np.float32)
+    for smoothing, weights in ((0.0, None), (0.1, None), (0.0, w), (0.2, w)):
+        params = {"label_smoothing": smoothing, **({} if weights is None else {"class_weights": [float(v) for v in weights]})}
+        other("cross_entropy", f"probabilities of {shape}, smoothing {smoothing:g}, {'weights' if weights is not None else 'none'}",
+              lambda a, b: F.cross_entropy(a, b.double(), label_smoothing=smoothing,
+                                           weight=None if weights is None else torch.tensor(weights).double()),
+              few, shares, params, order, label_order)
+
+for value in (1.5, -0.25, np.nan):
+    soft = rng.random((4, 3, 5, 6)).astype(np.float32)
+    soft[2, 1, 3, 4] = value
+    soft[3, 0, 0, 0] = 7
+    for stage in ("cross_entropy", "bce"):
+        for order in (ROW_MAJOR, CHANNELS_LAST):
+            r.fails(f"{stage}: a target of {value}, order {order:x}", f"sample 2: target {value:g} is outside 0..1",
+                    lambda: Stage(stage, {}, [np.zeros_like(soft), soft], order=order).forward())
+r.fails("probabilities of another shape", "dimension 3 of the target is 5, of the input 6",
+        lambda: Stage("cross_entropy", {}, [np.zeros_like(soft), soft[..., :5].copy()]))
+r.fails("probabilities and ignore_index", "ignore_index is 255, but the labels are probabilities, of which none is ignored",
+        lambda: Stage("cross_entropy", {"ignore_index": 255}, [np.zeros_like(soft), soft]))
 
 bad = rng.integers(0, 10, (4, 33, 35))
 bad[2, 3, 4], bad[3, 0, 0] = 12, -1

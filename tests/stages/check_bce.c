@@ -176,6 +176,25 @@ START_TEST(a_loss_that_is_not_finite_stops) {
 }
 END_TEST
 
+START_TEST(targets_are_probabilities) {
+  static const int64_t s[4] = {2, 3, 4, 5};
+  static const float bad[] = {1.25f, -0.5f, NAN};
+  static const char *const words[] = {"target 1.25 is", "target -0.5 is", "target nan is"};
+  float y[120] = {0};
+  for (int k = 0; k < 3; k++) {
+    begin("bce", NULL, 2, s, orders[_i % 2], -1, 1);
+    y[61] = bad[k], y[100] = 9;
+    ok(spt_input_of(t, LABELS, SP_F32, 4, s, orders[_i / 2], y));
+    ok(spt_plan(t, 1));
+    spt_set_id(t, 1, 12);
+    ck_assert_int_eq(spt_forward(t, 0), SP_E_INVALID);
+    ck_assert_msg(strstr(spt_error(t), "sample 12: target ") != NULL, "%s", spt_error(t));
+    ck_assert_msg(strstr(spt_error(t), words[k]) || _i / 2, "%s", spt_error(t)); /* the first as they lie in memory */
+    ck_assert_msg(strstr(spt_error(t), "outside 0..1") != NULL, "%s", spt_error(t));
+  }
+}
+END_TEST
+
 static void refused(const char *name, int type, int dims, const int64_t *target, int order, const char *words) {
   static const int64_t s[4] = {2, 3, 4, 5};
   begin(name, NULL, 1, s, SP_ROW_MAJOR, -1, 1);
@@ -205,6 +224,7 @@ int main(void) {
   tcase_add_loop_test(c, gradients_are_slopes, 0, 4 * KINDS);
   tcase_add_loop_test(c, same_bits_for_any_team, 0, KINDS);
   tcase_add_loop_test(c, a_loss_that_is_not_finite_stops, 0, KINDS);
+  tcase_add_loop_test(c, targets_are_probabilities, 0, 4);
   tcase_add_test(c, shapes_that_do_not_fit);
   suite_add_tcase(s, c);
   return suite_run(s);

@@ -59,3 +59,23 @@ void loss_job_of(loss_job *j, const sp_io *io, const loss_params *p) {
   if (io->din && io->din[LOSS_IN_LOGITS].n) j->g = io->din[LOSS_IN_LOGITS].t[0].data;
   j->acc = j->g && io->din_acc && io->din_acc[LOSS_IN_LOGITS] && io->din_acc[LOSS_IN_LOGITS][0];
 }
+
+int loss_floats_check(sp_ctx *ctx, const sp_spec *x, const sp_spec *given) {
+  sp_spec own = target_spec(x, given);
+  const sp_spec *y = &own;
+  if (x->ndim < 2)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "the input has %d dimensions, N x C x ... is wanted", x->ndim);
+  for (int i = 0; i < 2; i++) {
+    int32_t order = i ? y->order : x->order;
+    if (order != SP_ROW_MAJOR && order != SP_CHANNELS_LAST)
+      return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the %s is neither row-major nor channels-last in memory",
+                             i ? "target" : "input");
+  }
+  if (y->ndim != x->ndim)
+    return ctx->host->fail(ctx, SP_E_SHAPE, "the target has %d dimensions, the input %d", y->ndim, x->ndim);
+  for (int d = 0; d < x->ndim; d++)
+    if (y->shape[d] != x->shape[d])
+      return ctx->host->fail(ctx, SP_E_SHAPE, "dimension %d of the target is %lld, of the input %lld", d,
+                             (long long)y->shape[d], (long long)x->shape[d]);
+  return SP_OK;
+}

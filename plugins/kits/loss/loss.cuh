@@ -12,6 +12,8 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int LABEL_BLOCKS = 128; /* at most; each block of the second pass adds up what these found */
 constexpr int LOSS_BLOCKS = 1024; /* at most; the last to end adds up what these found */
 
+constexpr unsigned long long NONE = ~0ull;
+
 /* What the pass over the labels learns of one block's share. */
 struct label_sum {
   int64_t counted, bad; /* bad: the first position with a label out of range, or INT64_MAX */
@@ -20,7 +22,8 @@ struct label_sum {
 
 /* At the beginning of the scratch. */
 struct loss_sums {
-  unsigned done; /* blocks of the second pass that have ended */
+  unsigned done;                 /* blocks of the second pass that have ended */
+  unsigned long long bad_target; /* the first that is outside 0..1, or NONE */
   label_sum labels[LABEL_BLOCKS];
   double loss[LOSS_BLOCKS];
 };
@@ -109,9 +112,9 @@ template <typename T> static __global__ void __launch_bounds__(THREADS) sum_labe
   __syncthreads();
   if (threadIdx.x < 32) {
     s = warp_labels(threadIdx.x < WARPS ? part[threadIdx.x] : label_sum{0, INT64_MAX, 0});
-    if (!labels && blockIdx.x == 0) s.counted = j.shape.n * j.shape.px * j.shape.classes, s.weight = (double)s.counted;
+    if (!labels && blockIdx.x == 0) s.counted = loss_numbers(&j, j.shape.n), s.weight = (double)s.counted;
     if (threadIdx.x == 0) w.s->labels[blockIdx.x] = s;
-    if (threadIdx.x == 0 && blockIdx.x == 0) w.s->done = 0;
+    if (threadIdx.x == 0 && blockIdx.x == 0) w.s->done = 0, w.s->bad_target = NONE;
   }
 }
 
@@ -167,8 +170,7 @@ static __device__ inline label_sum all_labels(const loss_work &w) {
 
 /* What a mean over all of a full batch is over, where the step has several shards; else what this one is. */
 static __device__ inline double full_weight(const loss_job &j, double weight) {
-  double positions = (double)j.step->batch * (double)j.shape.px;
-  return !j.step->batch ? weight : j.labels ? positions : positions * (double)j.shape.classes;
+  return !j.step->batch ? weight : (double)loss_numbers(&j, j.step->batch);
 }
 
 /* What the gradient of a mean is multiplied by. Every thread of the block calls it and gets it. */
@@ -190,14 +192,23 @@ static __device__ inline void loss_result(const loss_work &w, const label_sum &s
   *j.valid = s.counted;
   if (j.total) *j.total = j.step->batch ? s.weight / full_weight(j, s.weight) : s.weight;
   int64_t bad = s.bad == INT64_MAX ? -1 : s.bad;
-  label_status(j.status, LOSS_BAD_LABEL, j.labels, j.label_dtype, bad, j.shape.px, j.ids, j.values - 1);
+  if (j.shares) {
+    unsigned long long target = *(const volatile unsigned long long *)&w.s->bad_target;
+    target_status(&j, bad = target == NONE ? -1 : (int64_t)target);
+  } else label_status(j.status, LOSS_BAD_LABEL, j.labels, j.label_dtype, bad, j.shape.px, j.ids, j.values - 1);
   if (bad < 0 && j.stop && !(fabsf(mean) < INFINITY)) j.status[0] = LOSS_NOT_FINITE;
+}
+
+/* Notes the target at `at`, where it is outside 0..1; before finish(). */
+static __device__ inline void judge_target(const loss_work &w, int64_t at, float target) {
+  if (loss_is_bad(target)) atomicMin(&w.s->bad_target, (unsigned long long)at);
 }
 
 /* The block that ends last sums up. */
 static __device__ inline void finish(const loss_work &w, double loss) {
   __shared__ bool last;
   const loss_job &j = w.j;
+  if (j.shares) __threadfence();
   loss = block_sum(loss);
   if (threadIdx.x == 0) {
     w.s->loss[blockIdx.x] = loss;

@@ -49,15 +49,15 @@ int loss_count(sp_ctx *ctx, const loss_job *j, const float *class_weights, label
 }
 
 double loss_full(const loss_job *j, double weight) {
-  double positions = (double)j->step->batch * (double)j->shape.px;
-  return !j->step->batch ? weight : j->labels ? positions : positions * (double)j->shape.classes;
+  return !j->step->batch ? weight : (double)loss_numbers(j, j->step->batch);
 }
 
 void loss_result(const loss_job *j, const label_sum *all, double mean) {
   *j->loss = (float)mean;
   *j->valid = all->counted;
   if (j->total) *j->total = j->step->batch ? all->weight / loss_full(j, all->weight) : all->weight;
-  label_status(j->status, LOSS_BAD_LABEL, j->labels, j->label_dtype, all->bad, j->shape.px, j->ids, j->values - 1);
+  if (j->shares) target_status(j, all->bad);
+  else label_status(j->status, LOSS_BAD_LABEL, j->labels, j->label_dtype, all->bad, j->shape.px, j->ids, j->values - 1);
   if (all->bad < 0 && j->stop && !isfinite(*j->loss)) j->status[0] = LOSS_NOT_FINITE;
 }
 
@@ -72,6 +72,10 @@ void loss_block_at(const loss_job *j, int64_t p, int64_t end, loss_block *b) {
   b->stride = s->rows ? 1 : s->px;
   b->step = s->rows ? s->classes : 1;
   for (int i = 0; i < b->n; i++) {
+    if (!j->labels) {
+      b->label[i] = 0; /* counts */
+      continue;
+    }
     int64_t y = label_at(j->labels, j->label_dtype, p + i);
     b->label[i] = y != j->ignore && y >= 0 && y < j->values ? (int32_t)y : -1;
   }

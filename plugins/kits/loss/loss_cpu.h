@@ -9,7 +9,7 @@
 
 /* What a pass over the labels learns of one chunk, or of all. */
 typedef struct label_sum {
-  int64_t counted, bad; /* bad: position of the first label out of range, or -1 */
+  int64_t counted, bad; /* bad: position of the first label out of range, or the target, or -1 */
   double weight;
 } label_sum;
 

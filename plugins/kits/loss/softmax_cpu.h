@@ -16,6 +16,7 @@
 typedef struct softmax_work {
   loss_block b;
   float top[LOSS_BLOCK], inv[LOSS_BLOCK];
+  double sum[LOSS_BLOCK];
   float x[SOFTMAX_TILE * LOSS_BLOCK], g[SOFTMAX_TILE * LOSS_BLOCK]; /* the tile, where there is one */
 } softmax_work;
 
@@ -35,19 +36,18 @@ WIDTHS_INLINE void softmax_to_tile(int64_t classes, softmax_work *w) {
   b->step = 1;
 }
 
-/* Of each position the largest logit, and 1 / the sum of exponentials. */
+/* Of each position the largest logit, the sum of exponentials, and 1 / that. */
 WIDTHS_INLINE void softmax_begin(int64_t classes, int n, int64_t step, softmax_work *w) {
   const loss_block *b = &w->b;
-  double sum[LOSS_BLOCK] = {0};
-  for (int i = 0; i < n; i++) w->top[i] = b->x[i * step];
+  for (int i = 0; i < n; i++) w->top[i] = b->x[i * step], w->sum[i] = 0;
   for (int64_t c = 1; c < classes; c++)
     for (int i = 0; i < n; i++) {
       float v = b->x[c * b->stride + i * step];
       w->top[i] = v > w->top[i] ? v : w->top[i];
     }
   for (int64_t c = 0; c < classes; c++)
-    for (int i = 0; i < n; i++) sum[i] += exp_neg(b->x[c * b->stride + i * step] - w->top[i]);
-  for (int i = 0; i < n; i++) w->inv[i] = (float)(1.0 / sum[i]);
+    for (int i = 0; i < n; i++) w->sum[i] += exp_neg(b->x[c * b->stride + i * step] - w->top[i]);
+  for (int i = 0; i < n; i++) w->inv[i] = (float)(1.0 / w->sum[i]);
 }
 
 /* The probabilities of class c; 0 where the label does not count, and beyond the last. */

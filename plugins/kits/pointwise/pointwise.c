@@ -2,29 +2,9 @@
  * pointwise.c - checks and the call of a loss of single numbers. */
 #include "pointwise.h"
 
-static int check_floats(sp_ctx *ctx, const sp_spec *x, const sp_spec *given) {
-  sp_spec own = target_spec(x, given);
-  const sp_spec *y = &own;
-  if (x->ndim < 2)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "the input has %d dimensions, N x C x ... is wanted", x->ndim);
-  for (int i = 0; i < 2; i++) {
-    int32_t order = i ? y->order : x->order;
-    if (order != SP_ROW_MAJOR && order != SP_CHANNELS_LAST)
-      return ctx->host->fail(ctx, SP_E_UNSUPPORTED, "the %s is neither row-major nor channels-last in memory",
-                             i ? "target" : "input");
-  }
-  if (y->ndim != x->ndim)
-    return ctx->host->fail(ctx, SP_E_SHAPE, "the target has %d dimensions, the input %d", y->ndim, x->ndim);
-  for (int d = 0; d < x->ndim; d++)
-    if (y->shape[d] != x->shape[d])
-      return ctx->host->fail(ctx, SP_E_SHAPE, "dimension %d of the target is %lld, of the input %lld", d,
-                             (long long)y->shape[d], (long long)x->shape[d]);
-  return SP_OK;
-}
-
 int point_plan(sp_ctx *ctx, sp_plan *plan, int target) {
   const sp_spec *x = &plan->in[LOSS_IN_LOGITS].spec[0], *y = &plan->in[LOSS_IN_LABELS].spec[0];
-  int rc = target == TARGET_FLOAT ? check_floats(ctx, x, y) : labels_check(ctx, x, y);
+  int rc = target == TARGET_FLOAT ? loss_floats_check(ctx, x, y) : labels_check(ctx, x, y);
   if (rc) return rc;
   if (target == TARGET_LABEL && x->shape[1] != 1)
     return ctx->host->fail(
@@ -45,6 +25,7 @@ void point_job_of(point_job *j, const sp_io *io, const loss_params *p, int kind,
   sp_spec own = target_spec(&io->in[LOSS_IN_LOGITS].t[0].spec, &io->in[LOSS_IN_LABELS].t[0].spec);
   logit_shape_of(&y, &own);
   j->y = j->l.labels;
+  if (kind == POINT_BCE) j->l.shares = j->y;
   j->y_rows = y.classes == 1 ? j->l.shape.rows : y.rows;
   j->l.labels = NULL;
   if (io->din && io->din[LOSS_IN_LABELS].n) j->dy = io->din[LOSS_IN_LABELS].t[0].data;

@@ -13,6 +13,7 @@
 typedef struct pass {
   const point_job *j;
   double *loss; /* one per chunk */
+  int64_t *bad; /* the same: of targets that must lie in 0..1 the first that does not, or -1 */
   float scale;  /* of the gradient */
   void (*run)(const struct pass *a, int64_t chunk);
 } pass;
@@ -23,7 +24,7 @@ static int64_t chunks_of(const logit_shape *s) { return (numbers_of(s) + CHUNK -
 size_t point_scratch(const sp_spec *x) {
   logit_shape s;
   logit_shape_of(&s, x);
-  return (size_t)loss_chunks(&s) * sizeof(label_sum) + (size_t)chunks_of(&s) * sizeof(double);
+  return (size_t)loss_chunks(&s) * sizeof(label_sum) + (size_t)chunks_of(&s) * (sizeof(double) + sizeof(int64_t));
 }
 
 /* Numbers side by side; of one sample and class, where classes lie in planes. */
@@ -54,6 +55,18 @@ static void float_targets(const point_job *j, block *b) {
   int64_t position = b->position, c = b->c;
   for (int i = 0; i < b->n; i++, step_on(s, &position, &c))
     b->t[i] = j->y[j->y_rows == s->rows ? b->first + i : logit_index(s, j->y_rows, position, c)], b->counts[i] = 1;
+}
+
+/* The least place of a target that is outside 0..1, of the block and `least`; -1: there is none. */
+static int64_t first_bad(const point_job *j, const block *b, int64_t least) {
+  int64_t position = b->position, c = b->c;
+  bool some = false;
+  for (int i = 0; i < b->n; i++) some |= loss_is_bad(b->t[i]);
+  for (int i = 0; i < b->n && some; i++, step_on(&j->l.shape, &position, &c)) {
+    int64_t at = logit_index(&j->l.shape, j->y_rows, position, c);
+    if (loss_is_bad(b->t[i]) && (least < 0 || at < least)) least = at;
+  }
+  return least;
 }
 
 static void label_targets(const point_job *j, block *b) {
@@ -102,12 +115,14 @@ static void put_target(const pass *a, const block *b) {
 WIDTHS_INLINE void chunk_body(const pass *a, int64_t chunk) {
   const point_job *j = a->j;
   int64_t i = chunk * CHUNK, all = numbers_of(&j->l.shape), end = i + CHUNK < all ? i + CHUNK : all;
+  int64_t bad = -1;
   double loss = 0;
   block b;
   for (; i < end; i += b.n) {
     block_at(&j->l.shape, i, end, &b);
     if (j->target == TARGET_FLOAT) float_targets(j, &b);
     else label_targets(j, &b);
+    if (j->l.shares) bad = first_bad(j, &b, bad);
     if (j->kind == POINT_FOCAL_2) run_kind(j, POINT_FOCAL_2, &b);
     else if (j->kind == POINT_FOCAL) run_kind(j, POINT_FOCAL, &b);
     else if (j->kind == POINT_BCE) run_kind(j, POINT_BCE, &b);
@@ -118,6 +133,7 @@ WIDTHS_INLINE void chunk_body(const pass *a, int64_t chunk) {
     if (j->dy) put_target(a, &b);
   }
   a->loss[chunk] = loss;
+  a->bad[chunk] = bad;
 }
 
 WIDTHS_OF(chunk, pass)
@@ -144,6 +160,7 @@ int point_loss(sp_ctx *ctx, const point_job *j) {
   label_sum *labels = l->scratch, all = {numbers_of(&l->shape), -1, (double)numbers_of(&l->shape)};
   int64_t chunks = chunks_of(&l->shape);
   pass a = {.j = j, .run = chunk_choose(), .loss = (double *)(labels + loss_chunks(&l->shape))};
+  a.bad = (int64_t *)(a.loss + chunks);
   int rc = j->target == TARGET_FLOAT ? SP_OK : loss_count(ctx, l, NULL, labels, &all);
   if (!rc && l->known) {
     rc = par_run(ctx, chunks, count_known, &a);
@@ -156,6 +173,8 @@ int point_loss(sp_ctx *ctx, const point_job *j) {
   if ((rc = par_run(ctx, chunks, run_chunk, &a))) return rc;
   double loss = 0;
   for (int64_t i = 0; i < chunks; i++) loss += a.loss[i];
+  for (int64_t i = 0; i < chunks && l->shares; i++)
+    if (a.bad[i] >= 0 && (all.bad < 0 || a.bad[i] < all.bad)) all.bad = a.bad[i];
   loss_result(l, &all, all.counted ? l->weight * (loss / all.weight) : 0);
   return SP_OK;
 }

@@ -40,8 +40,13 @@ static void smooth_for(ce *c, int64_t classes) {
 int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   ce *c = self;
   const sp_spec *x = &plan->in[LOSS_IN_LOGITS].spec[0], *y = &plan->in[LOSS_IN_LABELS].spec[0];
-  int rc = labels_check(ctx, x, y);
+  int soft = y->dtype == SP_F32, rc = soft ? loss_floats_check(ctx, x, y) : labels_check(ctx, x, y);
   if (rc) return rc;
+  if (soft && c->p->l.ignore_index >= 0)
+    return ctx->host->fail(
+        ctx, SP_E_INVALID,
+        "ignore_index is %lld, but the labels are probabilities, of which none is ignored: leave it out",
+        (long long)c->p->l.ignore_index);
   if (c->p->class_weights.n && c->p->class_weights.n != x->shape[1])
     return ctx->host->fail(ctx, SP_E_SHAPE, "class_weights has %u numbers, but there are %lld classes",
                            c->p->class_weights.n, (long long)x->shape[1]);
@@ -49,6 +54,29 @@ int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   loss_outputs_plan(plan);
   return SP_OK;
 }
+
+void ce_job_of(loss_job *j, const ce *c, const sp_io *io, int *rows) {
+  const sp_spec *given = &io->in[LOSS_IN_LABELS].t[0].spec;
+  sp_spec own = target_spec(&io->in[LOSS_IN_LOGITS].t[0].spec, given);
+  logit_shape y;
+  loss_job_of(j, io, &c->p->l);
+  *rows = 0;
+  if (given->dtype != SP_F32) return;
+  logit_shape_of(&y, &own);
+  *rows = y.rows || y.classes == 1;
+  j->shares = j->labels;
+  j->labels = NULL;
+  j->by_position = 1;
+}
+
+const sp_port ce_inputs[] = {
+    {.name = "logits", .dtypes = SP_DT(SP_F32), .ndim = -1, .doc = "N x C x ..., row-major or channels-last"},
+    {.name = "labels",
+     .dtypes = LABEL_DTYPES | SP_DT(SP_F32),
+     .ndim = -1,
+     .flags = SP_PORT_NOGRAD,
+     .doc = "N x ..., class numbers; or float32 in the shape of the logits, the probability of each class"},
+    {.name = NULL}};
 
 const sp_param ce_param_table[] = {LABEL_PARAM_IGNORE(ce_params, l.ignore_index),
                                    {.name = "class_weights",

@@ -6,7 +6,7 @@
 #include "../../kits/loss/loss.h"
 #include "../../kits/pair.h"
 
-#define CE_DOC "Mean cross-entropy of logits against class labels"
+#define CE_DOC "Mean cross-entropy of logits against class labels, or against probabilities of the classes"
 
 typedef struct ce_params {
   loss_params l;
@@ -28,16 +28,25 @@ typedef struct ce {
   ce_smooth smooth;
 } ce;
 
+extern const sp_port ce_inputs[];
 extern const sp_param ce_param_table[];
 
 int ce_create(sp_ctx *ctx, const void *params, void **self);
 void ce_destroy(void *self);
 int ce_plan(sp_ctx *ctx, void *self, sp_plan *plan); /* all but the scratch */
 
+/* The job of a call. Where labels are probabilities they are `shares`, and *rows says that those of a position lie side
+ * by side. */
+void ce_job_of(loss_job *j, const ce *c, const sp_io *io, int *rows);
+
+/* What a class counts at a position whose label gives it so much: its part of what smoothing leaves, and of what it
+ * spreads. */
+LABEL_FN double ce_share(double own, double each, double weight, float share) { return weight * (own * share + each); }
+
 /* What the stage is on every device. */
-#define CROSS_ENTROPY_PAIR                                                                                \
-  SP_STAGE_PAIR(cross_entropy, SP_STAGE_LOSS, "Cross-entropy loss", .doc = CE_DOC, .inputs = loss_inputs, \
-                .outputs = loss_outputs, .params = ce_param_table, .params_size = sizeof(ce_params),      \
+#define CROSS_ENTROPY_PAIR                                                                              \
+  SP_STAGE_PAIR(cross_entropy, SP_STAGE_LOSS, "Cross-entropy loss", .doc = CE_DOC, .inputs = ce_inputs, \
+                .outputs = loss_outputs, .params = ce_param_table, .params_size = sizeof(ce_params),    \
                 .status_doc = LOSS_STATUS_DOC, .create = ce_create, .destroy = ce_destroy)
 
 #endif

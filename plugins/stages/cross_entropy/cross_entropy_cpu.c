@@ -2,6 +2,7 @@
  * cross_entropy_cpu.c - mean cross-entropy over the labels that count and its gradient in the same pass, on the CPU. */
 #include "../../kits/par.h"
 #include "ce_kernel.h"
+#include "ce_soft.h"
 #include "cross_entropy.h"
 
 typedef struct pass {
@@ -14,7 +15,7 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
   int rc = ce_plan(ctx, self, pl);
   if (rc) return rc;
   logit_shape_of(&s, &pl->in[LOSS_IN_LOGITS].spec[0]);
-  pl->scratch_bytes = (size_t)loss_chunks(&s) * (sizeof(label_sum) + sizeof(double));
+  pl->scratch_bytes = (size_t)loss_chunks(&s) * (sizeof(label_sum) + sizeof(double) + sizeof(int64_t));
   return SP_OK;
 }
 
@@ -31,7 +32,9 @@ static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   ce_job *j = &a.job;
   loss_job l;
   label_sum *parts = io->scratch, all;
-  loss_job_of(&l, io, &c->p->l);
+  int rows;
+  ce_job_of(&l, c, io, &rows);
+  if (l.shares) return ce_soft_loss(ctx, &l, rows, &c->smooth, c->class_weights);
   int64_t chunks = loss_chunks(&l.shape);
   int rc = loss_count(ctx, &l, c->class_weights, parts, &all);
   if (rc) return rc;

@@ -17,8 +17,9 @@ static int plan(sp_ctx *ctx, void *self, sp_plan *pl) {
 static int forward(sp_ctx *ctx, void *self, const sp_io *io) {
   const ce *c = self;
   loss_job j;
-  loss_job_of(&j, io, &c->p->l);
-  return cuda_check(ctx, cek_loss(ctx->stream, &j, &c->smooth, c->class_weights), "computing the loss");
+  int rows;
+  ce_job_of(&j, c, io, &rows);
+  return cuda_check(ctx, cek_loss(ctx->stream, &j, rows, &c->smooth, c->class_weights), "computing the loss");
 }
 
 SP_STAGE_CUDA(CROSS_ENTROPY_PAIR, .plan = plan, .forward = forward);

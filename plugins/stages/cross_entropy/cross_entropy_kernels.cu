@@ -20,6 +20,8 @@ static __global__ void store_weights(float *to, const some_weights from, int n) 
   for (int i = threadIdx.x; i < n; i += THREADS) to[i] = from.w[i];
 }
 
+#include "cross_entropy_soft.cuh"
+
 /* ---- the pass over the logits ---- */
 
 struct position {
@@ -299,7 +301,7 @@ template <int GROUP> static void launch_many(void *stream, const ce_work &w) {
   else SP_LAUNCH((many_classes<GROUP, false>), w.loss_blocks, THREADS, 0, stream, w);
 }
 
-int cek_loss(void *stream, const loss_job *job, const ce_smooth *smooth, const float *class_weights) {
+int cek_loss(void *stream, const loss_job *job, int rows, const ce_smooth *smooth, const float *class_weights) {
   ce_work w = {};
   w.j = *job;
   w.s = (loss_sums *)job->scratch;
@@ -318,7 +320,8 @@ int cek_loss(void *stream, const loss_job *job, const ce_smooth *smooth, const f
     }
   }
   sum_all_labels(stream, &w);
-  if (warps) launch_many<32>(stream, w);
+  if (job->shares) launch_soft(stream, w, rows);
+  else if (warps) launch_many<32>(stream, w);
   else if (classes > FEW) launch_many<1>(stream, w);
   else if (classes <= 4) launch_few<4>(stream, w);
   else if (classes <= 10) launch_few<10>(stream, w);

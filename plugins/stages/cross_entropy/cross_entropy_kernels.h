@@ -12,8 +12,9 @@ extern "C" {
 /* Of loss_job.scratch, which is aligned to 16. */
 size_t cek_scratch(const logit_shape *shape, int class_weights);
 
-/* class_weights: shape.classes numbers of the host, or NULL: all 1. Enqueues on the stream, returns a cudaError_t. */
-int cek_loss(void *stream, const loss_job *job, const ce_smooth *smooth, const float *class_weights);
+/* rows: where there are shares, those of a position lie side by side. class_weights: shape.classes numbers of the host,
+ * or NULL: all 1. Enqueues on the stream, returns a cudaError_t. */
+int cek_loss(void *stream, const loss_job *job, int rows, const ce_smooth *smooth, const float *class_weights);
 
 #ifdef __cplusplus
 }
