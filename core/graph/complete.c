@@ -48,6 +48,18 @@ static int default_strategy(sp_graph *g, sp_err *err) {
   return st;
 }
 
+/* In no phase of the training. */
+static void tell_recompute(sp_graph *g) {
+  for (size_t i = 0; i < g->n_nodes; i++) {
+    sp_node *n = g->nodes[i];
+    bool last = g->train.groups.phase + 1 == sp_graph_phases(g);
+    if (!n->opts.recompute || n->told || !g->train.on || !last || (n->flow.backward && n->saved)) continue;
+    n->told = true;
+    sp_log(SP_LOG_WARN, "stage '%s': recompute changes nothing: %s", n->name,
+           n->flow.backward ? "its backward needs nothing of its forward" : "no gradient passes through it");
+  }
+}
+
 /* Wires may have come after a stage was planned: all stages again, producers first,
  * then once more as training needs them. */
 int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
@@ -65,6 +77,7 @@ int sp_graph_plan_stages(sp_graph *g, sp_err *err) {
   }
   if (g->train.on && ((st = sp_graph_plan_optimizer(g, err)) || (st = sp_graph_plan_shards(g, err)))) return st;
   if ((st = sp_graph_plan_caches(g, err))) return st;
+  tell_recompute(g);
   g->planned = true;
   return SP_OK;
 }

@@ -54,6 +54,7 @@ typedef struct sp_node_opts {
   int precision;    /* SP_PRECISION_... + 1 of its products; 0: the graph's */
   sp_cache_at cache;
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */
+  bool recompute; /* its forward runs again before its backward, instead of keeping what that needs in between */
   bool eval_only; /* no step of a training runs it, only evaluations do */
   /* sources of requests, see source/queue.h; 0: the default */
   uint32_t queue;     /* most requests that are not answered; default the larger of 256 and 4 batches */

@@ -66,6 +66,7 @@ struct sp_node {
   size_t n_attrs;
   uint64_t length; /* of a source: samples */
   float *draw;     /* [length] how often steps draw each; NULL: once an epoch */
+  bool told;       /* that `recompute` changes nothing */
   bool stepless;   /* plan() said that calls read neither step nor ids */
   float live[SP_MAX_LIVE];
   int n_live;

@@ -107,6 +107,8 @@ const sp_option sp_stage_rows[] = {
      .help = "where the outputs of a frozen stage are kept"},
     {STAGE("precision", INT, precision), .least = 1, .most = 3, .choices = precisions, .otherwise = "the graph's",
      .groups = "", .help = "what its products compute with"},
+    {STAGE("recompute", FLAG, recompute), .groups = "",
+     .help = "its forward runs again before its backward, which needs less memory in between"},
     {STAGE("on_cpu", FLAG, on_cpu), .groups = "", .help = "runs on the processor in a graph on a GPU"},
     {STAGE("eval_only", FLAG, eval_only), .groups = "", .help = "runs in evaluations, in no step of a training"},
     {STAGE("batch", INT, batch), .least = 1, .most = 1 << 24, .groups = "source requests",

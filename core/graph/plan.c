@@ -103,17 +103,30 @@ static int keep_draws(sp_node *n, const sp_plan *p, sp_err *err) {
   return SP_OK;
 }
 
+static int check_recompute(const sp_node *n, const sp_plan *p, sp_err *err) {
+  if (!n->opts.recompute) return SP_OK;
+  if (n->source || n->optimizer || !n->inst->type->backward)
+    return sp_fail(err, SP_E_INVALID, "stage '%s': recompute: it has no backward; leave it out", n->name);
+  for (uint32_t i = 0; i < p->n_weights && !p->repeats; i++)
+    if (p->weights[i].flags & SP_WEIGHT_STATE)
+      return sp_fail(err, SP_E_UNSUPPORTED,
+                     "stage '%s': recompute: its forward may read '%s', which changes in each step; leave it out",
+                     n->name, p->weights[i].name);
+  return SP_OK;
+}
+
 int sp_node_replan(sp_node *n, bool training, sp_err *err) {
   sp_plan p = {.training = training};
   int st;
   if (training && n->params.trained) {
-    p.max_parts = (uint32_t)n->g->opts.parts;
+    bool again = n->opts.recompute; /* once, and as a whole */
+    p.max_parts = again ? 1 : (uint32_t)n->g->opts.parts;
     if (!p.max_parts && n->g->shards.tree) p.max_parts = SP_PARTS_MAX, p.part_bytes = n->g->opts.bucket;
     /* What apply() makes is wanted of all weights, or of none. */
-    bool factors = n->g->shards.on && !n->g->opts.no_factors && !sp_weights_any_fixed(&n->params);
+    bool factors = n->g->shards.on && !n->g->opts.no_factors && !again && !sp_weights_any_fixed(&n->params);
     p.shards = factors ? (uint32_t)n->g->opts.shards : 0;
   }
-  if ((st = sp_node_ask_plan(n, &p, err))) return st;
+  if ((st = sp_node_ask_plan(n, &p, err)) || (st = check_recompute(n, &p, err))) return st;
   n->scratch = p.scratch_bytes;
   n->saved = p.saved_bytes;
   n->n_parts = p.n_parts;

@@ -130,10 +130,12 @@ static int check_kind(const sp_inst *inst, const sp_plan *plan, sp_err *err) {
                    flags & SP_STAGE_REQUESTS ? "one of REQUESTS" : "no SOURCE");
   if (plan->request_max && !(flags & SP_STAGE_REQUESTS))
     return sp_fail(err, SP_E_INTERNAL, "plan() gave request_max, but the type is none of REQUESTS");
-  if (plan->inplace > 1 || plan->restores > 1 || plan->stepless > 1 || plan->separate > 1 || plan->grouped > 1)
-    return sp_fail(err, SP_E_INTERNAL,
-                   "plan() gave inplace %u, restores %u, stepless %u, separate %u and grouped %u, not 0 or 1",
-                   plan->inplace, plan->restores, plan->stepless, plan->separate, plan->grouped);
+  if (plan->inplace > 1 || plan->restores > 1 || plan->stepless > 1 || plan->separate > 1 || plan->grouped > 1 ||
+      plan->repeats > 1)
+    return sp_fail(
+        err, SP_E_INTERNAL,
+        "plan() gave inplace %u, restores %u, stepless %u, separate %u, grouped %u and repeats %u, not 0 or 1",
+        plan->inplace, plan->restores, plan->stepless, plan->separate, plan->grouped, plan->repeats);
   if (plan->separate && (!(flags & SP_STAGE_OPTIMIZER) || plan->restores))
     return sp_fail(err, SP_E_INTERNAL, "plan() set separate, but %s",
                    plan->restores ? "also restores, which looks at all gradients" : "the type is no OPTIMIZER");
@@ -280,7 +282,7 @@ static int clear_plan(const sp_inst *inst, sp_plan *plan, sp_err *err) {
   plan->scratch_bytes = plan->saved_bytes = plan->const_bytes = 0;
   plan->length = plan->request_max = 0;
   plan->inplace = plan->restores = plan->stepless = plan->averages = plan->n_parts = plan->slice = plan->separate = 0;
-  plan->grouped = 0;
+  plan->grouped = plan->repeats = 0;
   plan->draw = NULL;
   if (!plan->max_parts) plan->max_parts = 1;
   for (uint32_t i = 0; i < plan->n_out; i++) {

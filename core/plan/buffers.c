@@ -86,7 +86,7 @@ static int saved_buffer(sp_planner *w, const sp_node *n, sp_err *err) {
   const sp_program *p = w->p;
   int *out = &w->saved[n->index];
   if (n->saved && n->shards) return add_kept(w, n, sp_text("what '%s' keeps", n->name), n->saved, 1, out, err);
-  if (!n->saved || !p->training || !n->flow.backward) return SP_OK;
+  if (!n->saved || !p->training || !n->flow.backward || sp_program_again(p, n)) return SP_OK;
   return add_kept(w, n, sp_text("%s's saved values", n->name), n->saved, 0, out, err);
 }
 

@@ -174,6 +174,14 @@ int sp_program_new_fill(sp_program **prog, sp_graph *g, sp_node *source, sp_err 
 void sp_program_free(sp_program *prog);
 /* Whose call it is; t->node is not NULL. */
 static inline sp_inst *sp_task_inst(const sp_task *t) { return t->instead ? t->instead : t->node->inst; }
+/* Parts of a lane's scratch memory: bytes of one, and where the next begins. */
+static inline size_t sp_scratch_room(size_t bytes) { return (bytes + 255) / 256 * 256; }
+/* again.c: what the stage keeps for its backward lies in the scratch memory of its lane, since its forward is run again
+ * before it. */
+bool sp_program_again(const sp_program *p, const sp_node *n);
+size_t sp_again_saved(const sp_node *n);                /* where: behind the stage's own */
+size_t sp_again_bytes(const sp_node *n, bool backward); /* of all; in a backward outputs and statistics, too */
+
 static inline sp_call_kind sp_task_call(sp_task_kind kind) {
   return kind == SP_TASK_BACKWARD ? SP_CALL_BACKWARD
          : kind == SP_TASK_APPLY  ? SP_CALL_APPLY

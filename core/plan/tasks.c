@@ -153,7 +153,9 @@ int sp_planner_call(sp_planner *w, sp_task_kind kind, sp_node *n, sp_task **out,
   sp_lane *l = &w->p->lanes[(*out)->lane];
   (*out)->part = w->part;
   if (kind == SP_TASK_BACKWARD) (*out)->scratch_buf = w->carry[n->index];
-  if ((*out)->scratch_buf < 0 && n->scratch > l->scratch) l->scratch = n->scratch;
+  bool again = sp_program_again(w->p, n) && (kind == SP_TASK_FORWARD || kind == SP_TASK_BACKWARD);
+  size_t scratch = again ? sp_again_bytes(n, kind == SP_TASK_BACKWARD) : n->scratch;
+  if ((*out)->scratch_buf < 0 && scratch > l->scratch) l->scratch = scratch;
   if ((st = sp_task_access(*out, (*out)->scratch_buf, w->part ? SP_READ | SP_WRITE : SP_WRITE, err))) return st;
   return sp_planner_tell(w, *out, err);
 }

@@ -165,6 +165,9 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
   if (t->sums_buf >= 0) c->io.sums = c->m->buf[t->sums_buf][0];
   if (t->scale_buf >= 0) c->io.dw_scale = c->m->buf[t->scale_buf][step % (uint64_t)p->bufs[t->scale_buf].slots];
   c->io.saved = t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
+  bool again = t->kind == SP_TASK_FORWARD || t->kind == SP_TASK_BACKWARD;
+  if (again && sp_program_again(p, t->node)) c->io.saved = (char *)c->io.scratch + sp_again_saved(t->node);
+  if (c->again) sp_again_fill(c->again, c);
 }
 
 /* A frozen stage too, if it passes a gradient on: its forward() keeps what its backward() needs. */
@@ -239,6 +242,8 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   const sp_io_parts parts = parts_of(m, c);
   sp_io_fill(&c->io, sp_task_call(t->kind), &parts);
   bind_block(m, c, slot);
+  if (t->kind == SP_TASK_BACKWARD && sp_program_again(m->p, n) && sp_again_new(&c->again, c, &parts, err))
+    return err->status;
   return t->instead ? bind_cache(m, c, err) : SP_OK;
 }
 
@@ -309,6 +314,7 @@ static void free_post(sp_machine *m, const sp_task *t) {
   for (int r = 0; post->calls && r < m->p->ring; r++) {
     free(post->calls[r].t);
     free(post->calls[r].lists);
+    sp_again_free(post->calls[r].again);
   }
   for (int r = 0; post->events && r < m->ops.ring[t->index]; r++) close_event(place, post->events[r]);
   close_event(place, post->cut);

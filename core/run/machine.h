@@ -7,6 +7,7 @@
 #ifndef SP_CORE_MACHINE_H
 #define SP_CORE_MACHINE_H
 
+#include "run/again.h"
 #include "run/failure.h"
 #include "run/gate.h"
 #include "device/pool.h"
@@ -25,6 +26,7 @@ typedef struct sp_call {
   sp_io io;
   sp_tensor *t;
   sp_list *lists;
+  sp_again *again; /* a forward before it; NULL: none */
   sp_err err;
   uint64_t *hash; /* [the task's n_hashes], of the machine's sums */
 } sp_call;

@@ -124,6 +124,9 @@ static bool gives_gradients(const sp_task *t) { return t->kind == SP_TASK_BACKWA
 
 static int enter_stage(const sp_task *t, sp_call *c, uint64_t step, void *native) {
   if (t->kind == SP_TASK_LOOK) return SP_OK;
+  int st =
+      c->again ? sp_inst_call(t->node->inst, SP_CALL_FORWARD, sp_again_io(c->again), step, native, c, &c->err) : SP_OK;
+  if (st) return st;
   return sp_inst_call(sp_task_inst(t), sp_task_call(t->kind), &c->io, step, native, c, &c->err);
 }
 

@@ -256,6 +256,9 @@ typedef struct sp_plan {
                                weights, and what the optimizer keeps of a weight, or by itself, stays by its name */
   const float *draw; /* out, of a SOURCE: as weights; [length] how often a sample is drawn, with replacement, relative
                         to others, at least 0, in steps; evaluations see each once. NULL: each once an epoch */
+  uint32_t repeats;  /* out: 1: forward() of a training step does not read STATE weights, so that it can be called again
+                        for the same step with other memory instead of them; without any it always can */
+  uint32_t reserved2;
 } sp_plan;
 
 /* ---- one call ---------------------------------------------------------------------------------------------------- */

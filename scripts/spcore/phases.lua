@@ -51,7 +51,7 @@ local function starts_of(g)
     if starts[i] ~= step and ranks.first then
       core.log("info", ("unfreeze at %s: with %d steps an update that is step %d"):format(when.words, k, starts[i]))
     end
-    if starts[i] <= starts[i - 1] then
+    if starts[i] < starts[i - 1] then -- two may fall together
       core.fail(("unfreeze: %s does not come after %s; list them in order of time (an epoch has %d steps)"):format(when.words,
         g._phases[i - 1].words, epoch))
     end
@@ -121,13 +121,13 @@ end
 
 -- Before a loop begins at `step`.
 function phases.begin(g, step)
-  local phase = at(g, step)
-  if phase == g._phase then return end
+  local phase, before = at(g, step), g._phase
+  if phase == before then return end
   phases.enter(g, phase)
-  if ranks.first and phase > 0 then
+  if ranks.first and phase > before then
     local names = {}
     for _, group in ipairs(g._unfrozen) do
-      if group.phase == phase then names[#names + 1] = group.label or table.concat(group.names, ", ") end
+      if group.phase and group.phase > before and group.phase <= phase then names[#names + 1] = group.label or table.concat(group.names, ", ") end
     end
     progress.print("step %d, %s: %s %s trained from here on", step + 1, g._phases[phase].words, table.concat(names, ", "),
       #names == 1 and not names[1]:find "," and "is" or "are")

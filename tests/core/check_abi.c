@@ -129,7 +129,7 @@ AT(sp_factor, part, 92);
 AT(sp_factor, early, 96);
 AT(sp_factor, reserved, 100);
 
-SIZE(sp_plan, 208);
+SIZE(sp_plan, 216);
 AT(sp_plan, size, 0);
 AT(sp_plan, training, 4);
 AT(sp_plan, n_in, 8);
@@ -167,6 +167,7 @@ AT(sp_plan, group_of, 184);
 AT(sp_plan, n_groups, 192);
 AT(sp_plan, n_phases, 196);
 AT(sp_plan, draw, 200);
+AT(sp_plan, repeats, 208);
 
 SIZE(sp_group, 24);
 AT(sp_group, lr, 0);

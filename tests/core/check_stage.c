@@ -238,7 +238,7 @@ static const struct {
     {"stepless",
      {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
      1,
-     "stepless 2, separate 0 and grouped 0, not 0 or 1"},
+     "stepless 2, separate 0, grouped 0 and repeats 0, not 0 or 1"},
     {"separate",
      {.dtype = SP_F32, .ndim = 4, .shape = {8, 3, 1, 1}},
      1,

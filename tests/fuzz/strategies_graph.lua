@@ -72,6 +72,7 @@ local function mix(b, refs, trained, scale)
   local rng, params = b.rng, { drift = drift(b) }
   trained = trained and not b.cuda
   if not trained and rng.chance(0.5) then params.frozen = "true" elseif not trained then params.learn = "0" end
+  if rng.chance(0.16) then params.recompute = "true" end
   if rng.chance(0.3) then params.gain = ("%g"):format(rng.below(8) / 16) end
   if b.may_fail and rng.chance(0.3) then params.fail_at, b.case.fails = tostring(rng.below(14)), true end
   local ins = { refs }
@@ -191,6 +192,9 @@ local function floats(b, at)
   return node.name .. ".images[1]"
 end
 
+-- Of one stage in six the forward runs again before its backward.
+local function again(b) return b.rng.chance(0.16) and "true" or nil end
+
 local function frozen(b) return b.rng.chance(0.45) and "true" or nil end
 
 -- A network of the size of its input.
@@ -199,7 +203,7 @@ local function same_size(b, ref)
   local list = { '{ "conv", 3, kernel = 3, pad = 1 }' }
   if rng.chance(0.5) then list[#list + 1] = '{ "batch_norm" }' end
   if rng.chance(0.5) then list[#list + 1] = '{ "relu" }' end
-  local node = add(b, "layers", { { ref } }, { layers = "{ " .. table.concat(list, ", ") .. " }", frozen = frozen(b) },
+  local node = add(b, "layers", { { ref } }, { layers = "{ " .. table.concat(list, ", ") .. " }", frozen = frozen(b), recompute = again(b) },
     { grad = true, trains = true, alias = { features = ref } })
   return node.name .. ".features"
 end
@@ -228,9 +232,9 @@ end
 
 local function pixels(b, at, ref)
   local levels = tostring(1 + b.rng.below(2))
-  local params = { model = '"unet"', width = "2", levels = levels, convs = "1", frozen = frozen(b) }
+  local params = { model = '"unet"', width = "2", levels = levels, convs = "1", frozen = frozen(b), recompute = again(b) }
   local enc = add(b, "encoder", { { ref } }, params, { grad = true, trains = true })
-  params = { model = '"unet"', width = "2", convs = "1", classes = "4" }
+  params = { model = '"unet"', width = "2", convs = "1", classes = "4", recompute = again(b) }
   local dec = add(b, "decoder", { { enc.name .. ".features" }, { enc.name .. ".maps", port = "skips" } }, params,
     { grad = true, trains = true })
   return dec.name .. ".logits"

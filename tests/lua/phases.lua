@@ -87,6 +87,7 @@ do
     { params = { lr = 0.01, unfreeze = three, no_decay = "norm_bias", nonfinite = "skip", ema = 0.9 }, shards = 2, run_ahead = 0 },
     { optimizer = "sgd", params = { lr = 0.1, momentum = 0.5, dampening = 0.5, weight_decay = 0.1, unfreeze = late,
       groups = { { "encoder", lr = 0.5 }, { "decoder.up.*", frozen = true } } }, accumulate = 2 },
+    { params = { lr = 0.01, unfreeze = { { "encoder.levels.1", at = 3 }, { "encoder", at = 4 } } }, accumulate = 2 }, -- both at 4
     { optimizer = "sgd", params = { lr = 0.1, unfreeze = late } }, -- in place
     { optimizer = "sgd", params = { lr = 0.1, unfreeze = three }, shards = 2 },
   }

@@ -37,7 +37,8 @@ enum {
   SEPARATE,
   AVERAGES,
   SLICE,
-  OF
+  OF,
+  REPEATS
 };
 
 /* As a stage does that wants a bound, and as a compiler's -Ofast lets a file do that is loaded. */
@@ -81,6 +82,7 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
       {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED},
       {.name = "0.weight", .spec = {.dtype = SP_F32, .ndim = 1, .shape = {4}}, .flags = SP_WEIGHT_TRAINED}};
   static const sp_weight kept[] = {{.name = "kept", .spec = {.dtype = SP_F32}, .flags = SP_WEIGHT_STATE, .of = 1}};
+  static const sp_weight read[] = {{.name = "read", .spec = {.dtype = SP_F32}, .flags = SP_WEIGHT_STATE}};
   wrong *w = self;
   plan->out[0].spec[0] = plan->in[0].spec[0];
   plan->scratch_bytes = 64;
@@ -96,6 +98,10 @@ static int w_plan(sp_ctx *ctx, void *self, sp_plan *plan) {
   if (w->kind == OF) {
     plan->weights = kept;
     plan->n_weights = 1;
+  }
+  if (w->kind == REPEATS) {
+    plan->weights = read;
+    plan->n_weights = plan->repeats = 1;
   }
   plan->slice = w->kind == SLICE;
   plan->length = w->kind == HAS_LENGTH;
@@ -137,6 +143,7 @@ static int w_forward(sp_ctx *ctx, void *self, const sp_io *io) {
   if (w->kind == COPIES_ON && io->in[0].t[0].spec.shape[0] == 6) memcpy(y, x, (n + 16) * sizeof *y);
   if (w->kind == CHANGES_INPUT) ((float *)io->in[0].t[0].data)[0] += 1;
   if (w->kind == USES_SCRATCH) memcpy(y, io->scratch, 4);
+  if (w->kind == REPEATS) y[0] += *(float *)io->weights[0].data;
   return SP_OK;
 }
 
@@ -221,6 +228,7 @@ STAGE(SEPARATE, separate, w_forward, 0)
 STAGE(AVERAGES, averages, w_forward, 0)
 STAGE(SLICE, slice, w_forward, 0)
 STAGE(OF, of, w_forward, 0)
+STAGE(REPEATS, repeats, w_forward, 0)
 
 static const sp_stage_type *const stages[] = {
     &stage_good,         &stage_good_reentrant, &stage_no_words,     &stage_no_status,
@@ -229,7 +237,7 @@ static const sp_stage_type *const stages[] = {
     &stage_short_batch,  &stage_bad_dtype,      &stage_bad_extent,   &stage_two_weights,
     &stage_saved,        &stage_forgets,        &stage_rounds,       &stage_has_length,
     &stage_is_inplace,   &stage_restores,       &stage_stepless,     &stage_separate,
-    &stage_averages,     &stage_slice,          &stage_of,           NULL};
+    &stage_averages,     &stage_slice,          &stage_repeats,      &stage_of,           NULL};
 
 #undef SP_PLUGIN_VERSION
 #define SP_PLUGIN_VERSION "1.2"

@@ -130,6 +130,7 @@ static int mix_plan(sp_ctx *c, void *self, sp_plan *p) {
   plan_factors(t, p);
   p->saved_bytes = p->training ? ((size_t)p->batch * W + 1) * sizeof(float) : 0;
   p->scratch_bytes = 64;
+  p->repeats = 1;
   return SP_OK;
 }
 

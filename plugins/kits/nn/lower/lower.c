@@ -344,6 +344,7 @@ int nn_lower(sp_ctx *ctx, nn_low *low, const nn_target *target, sp_plan *plan, n
   uses(low, target->no_mask);
   for (int i = 0; i < low->n_ops && !low->frozen; i++) low->draws |= nn_is(low->ops[i].d.kind, NN_DRAWS);
   plan->stepless = !low->draws;
+  plan->repeats = 1; /* batch norms have the statistics of the batch, or keep theirs */
   for (int i = 0; i < low->n_ops && low->training && !low->frozen; i++)
     if (low->ops[i].x == NN_X_NORM && !low->ops[i].d.keeps && low->vals[low->ops[i].out].px == 1) {
       static const sp_attr least = {.name = "least_batch", .value = 2}; /* one value a channel has no variance */
