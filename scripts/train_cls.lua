@@ -22,9 +22,6 @@ local opt = train_options.args({
   steps = { -1, "optimizer steps", default = "1000", min = 1 },
   samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 1 },
   class_weights = class_weights.option,
-  sampler = { "each", "each: all samples once an epoch; else they are drawn with replacement, balanced: each class as often, or as a number "
-    .. "for each class says",
-    value = "each|balanced|X,..." },
   label_smoothing = { 0.0, "part of a label that goes to all classes", min = 0.0, max = 0.999 },
   encoder = { "", "weights that the encoder begins with", value = "FILE" },
   cache = backbone.options.cache,

@@ -3,7 +3,11 @@
  * shards and caches add. */
 #include "graph/model.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+
+#include "base/cure.h"
+#include "source/sampler.h"
 
 static int find_source(sp_graph *g, sp_err *err) {
   g->train.source = NULL;
@@ -24,10 +28,27 @@ static int find_source(sp_graph *g, sp_err *err) {
   return SP_OK;
 }
 
+/* Options of draws, where nothing is drawn; without replacement there are as many as samples that can be drawn. */
+static int check_draw_options(const sp_node *s, sp_err *err) {
+  uint64_t most = s->draw ? sp_sampler_drawable(s->draw, s->length) : 0;
+  int st = SP_OK;
+  if (!s->draw && (s->opts.draws || s->opts.no_replacement))
+    st = sp_fail(err, SP_E_INVALID, "stage '%s': %s goes with samples that are drawn: give sampling, or leave it out",
+                 s->name, s->opts.draws ? "draws" : "replacement");
+  else if (s->draw && s->opts.no_replacement && s->opts.draws > most)
+    st = sp_fail(err, SP_E_RANGE,
+                 "stage '%s': draws = %" PRIu64 " without replacement, but only %" PRIu64 " of %" PRIu64
+                 " samples have a weight above 0: take `draws = %" PRIu64 "` or less, or draw with replacement",
+                 s->name, s->opts.draws, most, s->length, most);
+  if (st) sp_cure_words(err->msg, sizeof err->msg, s->inst->type->name);
+  return st;
+}
+
 /* What is drawn comes in no order; an evaluation draws nothing. */
 static int check_draws(const sp_graph *g, sp_err *err) {
   const sp_node *s = g->train.source;
-  if (!s || !s->draw || !s->opts.no_shuffle) return SP_OK;
+  int st = s ? check_draw_options(s, err) : SP_OK;
+  if (st || !s || !s->draw || !s->opts.no_shuffle) return st;
   return sp_fail(
       err, SP_E_INVALID,
       "stage '%s': shuffle = false, and samples that are drawn (sampling) have no order: leave one of the two out",

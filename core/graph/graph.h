@@ -51,6 +51,9 @@ typedef struct sp_node_opts {
   int64_t batch;    /* sources: N; others take it from their inputs */
   bool no_shuffle;  /* sources: in index order every epoch */
   bool drop_last;   /* sources: a last short batch is left out */
+  /* sources whose plan says how often samples are drawn */
+  bool no_replacement; /* none comes twice in an epoch */
+  uint64_t draws;      /* an epoch; 0: as many as there are samples, or of draws without replacement as can be drawn */
   int precision;    /* SP_PRECISION_... + 1 of its products; 0: the graph's */
   sp_cache_at cache;
   bool on_cpu; /* runs on the processor whatever the graph's device; sources always do where they exist for it only */

@@ -426,7 +426,8 @@ static int make_feed(sp_machine *m, sp_err *err) {
   }
   int st = sp_sampler_init(&m->sampler, m->g->opts.seed, p->length, (uint32_t)s->opts.batch,
                            !p->stand_in && !s->opts.no_shuffle, s->opts.drop_last && !p->stand_in, err);
-  if (!st && s->draw && !p->stand_in) st = sp_sampler_weigh(&m->sampler, s->draw, err);
+  if (!st && s->draw && !p->stand_in)
+    st = sp_sampler_weigh(&m->sampler, s->draw, s->opts.draws, !s->opts.no_replacement, err);
   if (st) return of_source(s, err);
   const sp_reduce *r = sp_machine_shares(m);
   uint32_t own = (uint32_t)p->micro, ranks = r ? (uint32_t)r->n_ranks : 1, first = r ? (uint32_t)r->rank * own : 0;

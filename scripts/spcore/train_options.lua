@@ -20,6 +20,12 @@ local shared = {
   batch = { 8, "images a step", min = 1, max = 65536, sets = "reader.batch" },
   epochs = { 0, "how often all training images are seen", default = "so often as --steps says", min = 1, max = 1000000,
     instead_of = "steps" },
+  sampler = { "each", "each: all samples once an epoch; else they are drawn, balanced: each class as often; X,...: as a number for each class says; "
+    .. "column:NAME: as a column of the .csv file says; file:PATH: as a file with a number a line says",
+    value = "each|balanced|X,...|column:NAME|file:PATH", sets = "reader.sampling" },
+  draws = { 0, "samples an epoch, with --sampler", default = "as many as there are; with --no-replacement as can be drawn", min = 1,
+    sets = "reader.draws" },
+  replacement = { true, "with --sampler: samples may be drawn twice in an epoch; --no-replacement: none is" },
   optimizer = { "adamw", "what updates weights", choices = optimizers.names },
   lr = { -1.0, "highest learning rate", default = optimizers.rates_in_words(), min = 0.0 },
   momentum = { 0.9, "of --optimizer sgd: part of the former update that is kept", min = 0.0, max = 0.999999 },
@@ -168,6 +174,10 @@ end
 -- --backbone alone, chain = the augmentation where --augment names no file, no_chain = what is said where there is none }
 function train_options.check(opt, t)
   local place, file = augmentation(opt, t.chain, t.no_chain)
+  if opt.sampler == "" then opt.sampler = "each" end
+  if opt.sampler == "each" and (opt.draws > 0 or not opt.replacement) then
+    args.usage("--%s: goes with --sampler balanced and others that draw", opt.draws > 0 and "draws" or "no-replacement")
+  end
   local only, no = { weights = "", variant = "" }, { width = 8, levels = 3 }
   if t.masks then only.model, only.output_stride = "unet", 0 end
   if rawget(opt, "encoder") then no.encoder = "" end

@@ -84,10 +84,11 @@ function trainer:source(split, other, more)
     samples = self.samples, classes = rawget(opt, "classes"), default_val_fraction = data_defaults.val_fraction, val_path = opt.val,
     drop_last = split == "train", shuffle = split == "train",
   })
-  local sampler = rawget(opt, "sampler")
-  if split == "train" and not other and sampler and sampler ~= "each" then
-    if self.built_in then args.usage("--sampler: %s is made up, and has all classes as often; leave it out", opt.data) end
-    t.sampling = sampler
+  if split == "train" and not other and opt.sampler ~= "each" then
+    if self.built_in and not opt.sampler:find "^file:" then
+      args.usage("--sampler: %s is made up, and has all classes as often; leave it out", opt.data)
+    end
+    t.sampling, t.draws, t.replacement = opt.sampler, opt.draws > 0 and opt.draws or nil, opt.replacement
   end
   for k, v in next, more or {} do t[k] = v end
   return (other or self.graph).reader(t)
@@ -130,7 +131,8 @@ function trainer:data()
   local opt, model, t = self.opt, self.model, self.t
   local data = self:source "train"
   self.train_data, self.val = data, self:source "val"
-  if opt.epochs > 0 then opt.steps = opt.epochs * math.max(1, data.length // (opt.batch * opt.shards)) end -- a last short one is left out
+  local an_epoch = opt.draws > 0 and opt.draws or opt.replacement and data.length or data.drawable
+  if opt.epochs > 0 then opt.steps = opt.epochs * math.max(1, an_epoch // (opt.batch * opt.shards)) end -- a last short one is left out
   model.class_names = t.target ~= "map" and data.class_names ~= "" and words.lines(data.class_names) or nil
   twos.plan(opt, model, data, not t.frozen, t.sees_one, t.siamese)
   return data

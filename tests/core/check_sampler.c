@@ -45,7 +45,7 @@ START_TEST(drawn_with_replacement) {
   static uint64_t all[EPOCHS][N];
   sp_sampler s = make(5, N, 100, true, false);
   sp_err err;
-  ck_assert(!sp_sampler_weigh(&s, draw, &err));
+  ck_assert(!sp_sampler_weigh(&s, draw, 0, true, &err));
   for (uint64_t e = 0; e < EPOCHS; e++, epochs++)
     for (uint64_t i = 0; i < s.steps; i++)
       ck_assert_uint_eq(sp_sampler_ids(&s, e * s.steps + i, all[e] + i * 100), 100);
@@ -63,6 +63,83 @@ START_TEST(drawn_with_replacement) {
   sp_sampler_ids(&s, 7 * s.steps + 3, again);
   ck_assert_int_eq(memcmp(again, all[7] + 300, sizeof again), 0);
   sp_sampler_free(&s);
+}
+END_TEST
+
+/* An epoch may have more draws, or fewer, than there are samples. */
+START_TEST(so_many_draws) {
+  static const float draw[4] = {1, 0, 2, 1};
+  for (uint64_t places = 1; places < 30; places++) {
+    sp_sampler s = make(5, 4, 3, true, false);
+    sp_err err;
+    uint64_t ids[3], n = 0;
+    ck_assert(!sp_sampler_weigh(&s, draw, places, true, &err));
+    ck_assert_uint_eq(s.steps, (places + 2) / 3);
+    for (uint64_t i = 0; i < s.steps; i++) n += sp_sampler_ids(&s, 4 * s.steps + i, ids);
+    ck_assert_uint_eq(n, places);
+    sp_sampler_free(&s);
+  }
+}
+END_TEST
+
+/* Two of three that have odds, and one that has none: each order comes as often as draws one after another make it, as
+ * torch.multinomial's do, and no sample twice. */
+START_TEST(drawn_without_replacement) {
+  enum { N = 4, EPOCHS = 60000 };
+  static const float odds[N] = {1, 2, 0, 5};
+  static int seen[N][N];
+  sp_sampler s = make(3, N, 1, true, false);
+  sp_err err;
+  ck_assert(!sp_sampler_weigh(&s, odds, 2, false, &err));
+  ck_assert_uint_eq(s.steps, 2);
+  for (uint64_t e = 0; e < EPOCHS; e++) {
+    uint64_t id[2];
+    for (uint64_t i = 0; i < 2; i++) sp_sampler_ids(&s, 2 * e + i, &id[i]);
+    ck_assert_uint_eq(SP_ID_EPOCH(id[0]), e % 65536);
+    seen[SP_ID_INDEX(id[0])][SP_ID_INDEX(id[1])]++;
+  }
+  for (int a = 0; a < N; a++)
+    for (int b = 0; b < N; b++) {
+      double p = a == b ? 0 : (double)odds[a] / 8 * (double)odds[b] / (8 - (double)odds[a]);
+      double off = seen[a][b] - p * EPOCHS;
+      ck_assert_msg(off * off <= 16 * p * (1 - p) * EPOCHS, "%d, then %d: %d", a, b, seen[a][b]);
+    }
+  sp_sampler_free(&s);
+}
+END_TEST
+
+/* All that have odds, once; any epoch is known without the ones before; and in parts, as shards and ranks take them. */
+START_TEST(each_once_of_many) {
+  enum { N = 5000, BATCH = 8 };
+  static float odds[N];
+  static uint64_t ids[N], again[N];
+  uint64_t n = 0, m = 0;
+  sp_sampler s = make(3, N, BATCH, true, false), part[2];
+  sp_err err;
+  for (int i = 0; i < N; i++) odds[i] = i % 5 ? (float)(1 + i % 7) : 0;
+  ck_assert_uint_eq(sp_sampler_drawable(odds, N), N / 5 * 4);
+  ck_assert(!sp_sampler_weigh(&s, odds, 0, false, &err));
+  for (uint64_t i = 0; i < 3 * s.steps; i++) {
+    if (i % s.steps == 0) n = 0;
+    n += sp_sampler_ids(&s, i, ids + n);
+  }
+  ck_assert_uint_eq(n, N / 5 * 4);
+  static bool seen[N];
+  for (uint64_t i = 0; i < n; i++) {
+    ck_assert(odds[SP_ID_INDEX(ids[i])] > 0 && !seen[SP_ID_INDEX(ids[i])]);
+    seen[SP_ID_INDEX(ids[i])] = true;
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    part[r] = make(3, N, BATCH / 2, true, false);
+    ck_assert(!sp_sampler_weigh(&part[r], odds, 0, false, &err));
+    ck_assert(!sp_sampler_share(&part[r], r, 1, 2, &err));
+  }
+  for (uint64_t i = 2 * part[0].steps; i < 3 * part[0].steps; i++)
+    for (int r = 0; r < 2; r++) m += sp_sampler_ids(&part[r], i, again + m);
+  ck_assert_uint_eq(m, n);
+  ck_assert_mem_eq(ids, again, n * sizeof *ids);
+  sp_sampler_free(&s);
+  for (int r = 0; r < 2; r++) sp_sampler_free(&part[r]);
 }
 END_TEST
 
@@ -187,6 +264,9 @@ int main(void) {
   Suite *s = suite_create("sampler");
   TCase *c = tcase_create("sampler");
   tcase_add_test(c, drawn_with_replacement);
+  tcase_add_test(c, so_many_draws);
+  tcase_add_test(c, drawn_without_replacement);
+  tcase_add_test(c, each_once_of_many);
   tcase_add_test(c, each_sample_once_an_epoch);
   tcase_add_test(c, a_pure_function_of_the_step);
   tcase_add_test(c, in_order_and_dropped);

@@ -90,11 +90,24 @@ def options_of_training(c):
     for k in range(12):
         c.image(f"three/{'abc'[k % 3]}/{k}.png", 8)
     c.cures(cls + " --sampler balanced", "shapes is made up, and has all classes as often", ("--sampler", None), status=2)
-    c.cures(cls + " --data three --sampler evenly", '"balanced" or a number of at least 0 for each class is expected', "--set reader.sampling=1,2,1")
-    c.cures("run train_seg.lua --size 16 --steps 1 --set reader.sampling=balanced", "goes by the class of each image, and shapes",
-            "--set 'reader.sampling='")
+    c.cures(cls + " --data three --sampler evenly", '"balanced" or a number of at least 0 for each class is expected', "--sampler 1,2,1")
+    c.write("w.csv", "file,label,w\n" + "".join(f"three/{'abc'[k % 3]}/{k}.png,{'abc'[k % 3]},{k % 4}\n" for k in range(12)))
+    c.write("w.txt", "# of each image\n" + "".join(f"{k / 4}\n" for k in range(12)))
+    draws = cls + " --data w.csv --sampler column:w"
+    c.run(draws + " --no-replacement")
+    c.cures(cls + " --data three --sampler column:w", "goes by a column of a .csv file, and three is none", ("file:PATH", "--sampler file:w.txt"))
+    c.cures(draws + " --draws 20 --no-replacement", "draws = 20 without replacement, but only", ("--draws", "--draws 5"))
+    c.cures(draws.replace("column:w", "each") + " --draws 5", "--draws: goes with --sampler balanced", ("--sampler balanced", "--sampler balanced"), status=2)
+    c.run(draws + "eight", 1, 'w.csv has no column "weight"; it has file, label, w', cure=False)
+    c.run(draws.replace("column:w", "column:label"), 1, 'w.csv line 2, column 2 (label): "a" is no weight, which is a number of at least 0; write 0', cure=False)
+    for text, words in (("1\n" * 3, "the file has 3 numbers, but the data 12 samples"), ("0\n" * 12, "are 0, so that none is ever drawn"),
+                        ("1\n" * 11 + "-1\n", 'bad.txt line 12: "-1" is no weight'), ("1\n\nnan\n", 'bad.txt line 3: "nan" is no weight')):
+        c.write("bad.txt", text)
+        c.run(cls + " --data three --sampler file:bad.txt", 1, words, cure=False)
+    c.run(cls + " --data three --sampler file:no.txt", 1, "there is no file no.txt", cure=False)
     c.cures(seg + " --class-weights balanced", "shapes is made up and has nothing to count", ("--class-weights", None), status=2)
     pairs(c, "d", 8)
+    c.cures(seg + " --data d --sampler balanced", "goes by the class of each image, and d has none with this target", "--sampler ''")
     c.cures(seg + " --data d --class-weights 1", "there are 2 classes (class 0, class 1), and 1 number;", "--class-weights balanced", status=2)
     c.run(seg + " --data d --class-weights 1,x", 2, "'x' is no number of at least 0; balanced, or a number for each class are expected")
     c.run(seg + " --data d --class-weights 0,0", 2, "nothing counts; one at least is above 0")

@@ -130,8 +130,11 @@ do -- sampling: trainings draw as often as it says, with replacement, the same s
   local function drawn(sampling, s)
     s = s or {}
     local g <close> = sp.graph { threads = 1, strategy = s.strategy, device = s.device, shards = s.shards, seed = 2 }
-    local data = g.reader { path = set, target = "class", size = 24, batch = 8, sampling = sampling, shuffle = s.shuffle }
-    local val = g.reader { path = set, target = "class", size = 24, batch = 8, sampling = sampling }
+    local data = g.reader {
+      path = s.path or set, target = "class", size = 24, batch = s.batch or 8, sampling = sampling, shuffle = s.shuffle, draws = s.draws,
+      replacement = s.replacement, val_fraction = s.split_by,
+    }
+    local val = g.reader { path = set, target = "class", size = 24, batch = s.batch or 8, sampling = sampling:find ":" and "" or sampling }
     local turned = g.batch_rotate { data.image, degrees = 90 } -- of the same sample otherwise each time
     local net = g.classifier { g.to_float { turned.images[1], scale = true }, model = "pool", classes = 5, name = "net" }
     g.confusion { net.logits, data.label }
@@ -156,6 +159,37 @@ do -- sampling: trainings draw as often as it says, with replacement, the same s
   t.ok(n[2] > 860 and n[2] < 940, n[2])
   t.ok(bits ~= select(2, drawn ""), "else each comes once")
   t.raises("shuffle = false, and samples that are drawn %(sampling%) have no order", drawn, "balanced", { shuffle = false })
+  -- a weight for each sample: by a column, and by a file, as often; without replacement all that have one, once an epoch
+  local csv, list, of_class, some = { "file,label,often" }, {}, {}, 0
+  for c, name in ipairs(names) do
+    of_class[c] = 0
+    for i, file in ipairs(require("spcore.sys").list(set .. "/" .. name)) do
+      local often = (c == 2 and 3 or c == 4 and 1 or 0) * (i % 2)
+      csv[#csv + 1], list[#list + 1] = ("%s/%s,%s,%s"):format(name, file, name, often), often
+      if often > 0 then of_class[c], some = of_class[c] + 1, some + 1 end
+    end
+  end
+  t.write(set .. "/table.csv", table.concat(csv, "\n") .. "\n")
+  t.write(set .. "/often.txt", table.concat(list, "\n") .. "\n")
+  local function own(sampling, s)
+    s.path, s.split_by = set .. "/table.csv", 0.0
+    return drawn(sampling, s)
+  end
+  n, bits = own("column:often", {})
+  t.eq(n[1] + n[3] + n[5], 0)
+  local share = 3 * of_class[2] / (3 * of_class[2] + of_class[4])
+  t.ok(math.abs(n[2] / 1200 - share) < 0.05, ("%d of 1200, wanted %g"):format(n[2], share))
+  t.eq(select(2, own("file:" .. set .. "/often.txt", {})), bits, "a file in the order of rows")
+  n, bits = own("column:often", { replacement = false, batch = 1, steps = 2 * some })
+  for c = 1, 5 do t.eq(n[c], 2 * of_class[c], "twice in two epochs: " .. names[c]) end
+  for _, way in ipairs { { "pipelined" }, { "branches", "sim" } } do
+    local got = { own("column:often", { replacement = false, batch = 1, steps = 2 * some, strategy = way[1], device = way[2] }) }
+    t.eq(got[2], bits, way[1])
+  end
+  t.raises("draws = 60 without replacement, but only %d+ of %d+ samples have a weight above 0: take `?draws = %d+`? or less", own, "column:often",
+    { replacement = false, draws = 60 })
+  t.raises("draws goes with samples that are drawn: give sampling, or leave it out", own, "", { draws = 60 })
+  t.raises("replacement goes with samples that are drawn", own, "", { replacement = false })
   local function refused(pattern, params)
     local g <close> = sp.graph { threads = 1 }
     params.batch, params.size = params.batch or 8, 24

@@ -222,6 +222,7 @@ static int take_row(rd_csv *j) {
       l->t->gives == RD_MASK ? rd_csv_take_file(j, j->at[RD_VALUE_COLUMN], &s->mask) : rd_csv_take_value(j, s, &skip);
   if (!rc && !skip) rc = rd_csv_take_file(j, j->at[RD_FILE_COLUMN], &s->image);
   if (!rc && !skip && j->at[RD_SECOND_COLUMN] >= 0) rc = take_second(j);
+  if (!rc && !skip && j->weight >= 0) rc = rd_csv_take_weight(j, s);
   if (!skip) return rc;
   l->t->n--;
   if (!j->n_left[1]++) j->first_left[1] = (size_t)j->in.line;

@@ -33,6 +33,7 @@ typedef struct rd_csv {
   rd_names names, first;  /* of the columns; the fields of the first row of data */
   int headless;           /* the first row is data */
   int at[RD_ROLES];       /* -1: not there. RD_VALUE_COLUMN of one-hot columns or of numbers: the first of `values` */
+  int weight;             /* the column of draws; -1: there is none */
   int *values;            /* columns of 0 and 1, one a class, or of numbers */
   int n_values, is_hot;   /* is_hot: they are of 0 and 1 */
   rd_csv_place places[3]; /* of images, of masks, of second images */
@@ -82,6 +83,8 @@ int rd_csv_number_cells(rd_csv *j);
 /* The numbers of a row, into the table's cells. */
 int rd_csv_take_numbers(rd_csv *j, rd_sample *s, int *skip);
 int rd_csv_keep_names(rd_csv *j);
+/* How often the sample of the row is drawn. */
+int rd_csv_take_weight(rd_csv *j, rd_sample *s);
 /* After all rows: columns that say nothing, files with other numbers in another row. */
 int rd_csv_note_numbers(rd_csv *j);
 

@@ -162,7 +162,19 @@ static int ask(rd_csv *j, int role, int a, int b) {
                      j->in.path, j->in.line, a + 1, one, b + 1, other, name, name, one, name, other);
 }
 
+/* That which `sampling` names. */
+static int find_weight(rd_csv *j) {
+  const char *name = rd_sampling_column(j->l->p);
+  char all[1024];
+  j->weight = name ? find_column(j, name) : -1;
+  if (!name || j->weight >= 0) return SP_OK;
+  list_names(j, NULL, j->names.n, all, sizeof all);
+  return rd_csv_fail(j, SP_E_INVALID, "sampling = \"%s\": %s has no column \"%s\"; it has %s", j->l->p->sampling,
+                     j->in.path, name, all);
+}
+
 static int is_taken(const rd_csv *j, int column) {
+  if (column == j->weight) return 1;
   for (int k = 0; k < RD_ROLES; k++)
     if (j->at[k] == column) return 1;
   for (int i = 0; i < j->n_values; i++)
@@ -474,6 +486,7 @@ int rd_csv_header(rd_csv *j) {
   unsigned given = 0;
   for (int k = 0; k < RD_ROLES; k++) j->at[k] = -1;
   int rc = read_names(j);
+  if (!rc) rc = find_weight(j);
   if (!rc && *j->l->p->csv.columns) rc = take_columns(j, &given);
   if (!rc) rc = find_seconds(j, given);
   if (!rc) rc = find_file(j);

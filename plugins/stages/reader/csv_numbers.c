@@ -123,6 +123,19 @@ static int take_number(rd_csv *j, int column, float *to, int *kind) {
 }
 
 /* ---- a row ---- */
+int rd_csv_take_weight(rd_csv *j, rd_sample *s) {
+  const char *cell = rd_csv_value(j, j->weight);
+  char text[64] = "";
+  int rc = SP_OK;
+  if (strlen(cell) < sizeof text) snprintf(text, sizeof text, "%s", cell);
+  if (strchr(text, ',')) rc = with_comma(j, j->weight, cell, text);
+  if (rc) return rc;
+  s->weight = is_plain(text) ? strtof(text, NULL) : -1;
+  if (s->weight >= 0 && isfinite(s->weight)) return SP_OK;
+  return wrong(j, j->weight, cell, "is no weight, which is a number of at least 0",
+               "write 0 where a sample is never to be drawn");
+}
+
 int rd_csv_take_numbers(rd_csv *j, rd_sample *s, int *skip) {
   rd_table *t = j->l->t;
   uint32_t *to = rd_grow(t->cells, t->n_cells, (size_t)j->n_values, &t->cells_cap, sizeof *to);

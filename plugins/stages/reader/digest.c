@@ -89,6 +89,11 @@ static digest of(const rd_self *self) {
     else if (t->gives & RD_LABEL) d.content = mix(d.content, (uint64_t)s->label);
     else if (t->gives & (RD_LABELS | RD_NUMBERS)) add_cells(&d, t->cells + s->cells.at, s->cells.n);
   }
+  for (size_t i = 0; self->draws && rd_sampling_file(self->p) && i < self->length; i++) {
+    uint32_t bits;
+    memcpy(&bits, &self->draws[i], sizeof bits);
+    d.content = mix(d.content, bits);
+  }
   return d;
 }
 

@@ -403,7 +403,7 @@ static char *id_of(const rd_params *p) {
   char *path = real_path(p->path), *val = *p->val_path ? real_path(p->val_path) : NULL, *id = NULL;
   const char *const texts[] = {p->path,        path,       p->val_path, val,          p->mask_name,
                                p->mask_values, p->mask_folder, p->second_name, c->columns, c->root,     c->val_value,
-                               c->label_separator};
+                               c->label_separator, rd_sampling_column(p)};
   int own = p->val_fraction.n || p->folds; /* decides on what test/ is for */
   size_t n = 256, at;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) n += texts[i] ? strlen(texts[i]) + 1 : 1;

@@ -195,6 +195,7 @@ static int set_attrs(sp_ctx *ctx, rd_self *self) {
   self->attrs[16] = (sp_attr){.name = "map", .value = of_maps, .item = of_maps ? rd_map_item : NULL};
   self->attrs[17] = (sp_attr){.name = "images", .value = self->table && self->table->seconds ? 2 : 1};
   self->attrs[18] = (sp_attr){.name = "stereo", .value = self->table && self->table->is_stereo};
+  self->attrs[19] = (sp_attr){.name = "drawable", .value = (int64_t)rd_drawable(self)};
   self->attrs[9] = (sp_attr){.name = "notes", .text = self->table ? self->table->bytes + self->table->notes : ""};
   return SP_OK;
 }

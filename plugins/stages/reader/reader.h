@@ -43,7 +43,7 @@ typedef struct rd_csv_params {
 } rd_csv_params;
 
 typedef struct rd_params {
-  const char *sampling; /* of classes: how often they are drawn */
+  const char *sampling; /* how often classes, or samples, are drawn */
   const char *path, *val_path, *mask_name, *mask_values, *mask_folder, *second_name;
   sp_structs files; /* rd_file */
   sp_ints size;
@@ -185,7 +185,7 @@ struct rd_self {
   float *draws; /* [length] how often each is drawn; NULL: all alike. On the heap */
   char *counts; /* samples of the split for each class, or NULL; on the heap */
   char left_out[4096], splits[64];
-  sp_attr attrs[19];
+  sp_attr attrs[20];
   rd_remarks remarks;
   int warned; /* of an output that the data does not have */
   im_work work;
@@ -206,6 +206,11 @@ int rd_remark_item(const void *self, uint64_t kind, char *to, size_t size);
 
 /* draws.c: self->draws, as `sampling` says; behind rd_split. */
 int rd_make_draws(sp_ctx *ctx, rd_self *self);
+/* The column of a .csv file that `sampling` names, or the file; NULL: it is not of such. */
+const char *rd_sampling_column(const rd_params *p);
+const char *rd_sampling_file(const rd_params *p);
+/* How many samples may be drawn. */
+uint64_t rd_drawable(const rd_self *self);
 
 /* split.c: 1: the sample of the whole set validates. With check. */
 int rd_part_of(const rd_self *self, uint64_t index);

@@ -103,8 +103,9 @@ const sp_param rd_param_table[] = {
      .type = SP_PARAM_STRING,
      AT(sampling),
      .doc =
-         "of classes: steps draw samples with replacement, \"balanced\": each class as often, or a number for each "
-         "class, such as \"1,2,1\": how often, relative to the others (not given: each sample once an epoch)"},
+         "steps draw samples: \"balanced\": each class as often, or a number for each class, such as \"1,2,1\": how "
+         "often, relative to the others; \"column:NAME\": each sample as often as the .csv file's column says, "
+         "\"file:PATH\": as a file with a number a line says (not given: each sample once an epoch)"},
     {.name = "val_path",
      .type = SP_PARAM_STRING,
      AT(val_path),

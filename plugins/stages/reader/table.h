@@ -33,6 +33,8 @@ typedef struct rd_sample {
     rd_cells cells; /* RD_LABELS, RD_NUMBERS */
   };
   uint64_t key; /* rd_hash_name of what the sample is called: decides on its side of the split */
+  float weight; /* what the column of a table says of draws, where `sampling` names one */
+  uint32_t reserved;
 } rd_sample;
 
 /* Where bytes come from: a folder of files (path "": names are whole paths), an archive, an array. */
