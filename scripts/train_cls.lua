@@ -5,6 +5,7 @@ local sp = require "spcore"
 local backbone = require "spcore.backbone"
 local class_weights = require "spcore.class_weights"
 local measure = require "spcore.measure"
+local mixing = require "spcore.mixing"
 local targets = require "spcore.targets"
 local train_options = require "spcore.train_options"
 local trainer = require "spcore.trainer"
@@ -23,6 +24,8 @@ local opt = train_options.args({
   samples = { 0, "images of the data", default = "all of a folder, 8192 of a built-in set", min = 1 },
   class_weights = class_weights.option,
   label_smoothing = { 0.0, "part of a label that goes to all classes", min = 0.0, max = 0.999 },
+  mixup = mixing.options.mixup,
+  cutmix = mixing.options.cutmix,
   encoder = { "", "weights that the encoder begins with", value = "FILE" },
   cache = backbone.options.cache,
   probe = { false, "with --backbone: only the linear layer behind it is trained" },
@@ -52,15 +55,18 @@ if model.target == "numbers" then
   model.numbers = targets.scale(opt, function(other) return t:source("train", other) end)
 elseif not opt.standardize then sp.usage "--no-standardize: goes with --target numbers" end
 
+local mixed = mixing.on(opt, opt.target)
 if t:shows_augmentation() then return end
 local g, data = t.graph, t:data()
-local logits = t:network(t:augmented(data), data.classes)
+local image, label, class = t:augmented(data), data.label, data.label
+if mixed then image, label, class = t:mixed(image, data) end
+local logits = t:network(image, data.classes)
 if not model.target then
-  g.accuracy { logits, data.label, k = math.min(5, data.classes) }
-  if data.classes <= 100 then g.confusion { logits, data.label } end -- a table of all pairs a step
+  g.accuracy { logits, class, k = math.min(5, data.classes) }
+  if data.classes <= 100 then g.confusion { logits, class } end -- a table of all pairs a step
 end
 measure.add(g, opt, { kind = opt.target, logits = logits, targets = data.label, classes = data.classes })
-t:train(targets.loss(g, model, logits, data.label, {
+t:train(targets.loss(g, model, logits, label, {
   label_smoothing = opt.label_smoothing, class_weights = t:class_weights(),
 }))
 t:run(function(one, seen) return { label = one.label, target = model.target, numbers = model.numbers, logits = seen } end)

@@ -55,6 +55,9 @@ local function found(path)
   return not sys.kind(path) and sys.kind(shipped) == "file" and shipped or path
 end
 
+-- What mixes samples, and what does so with their labels.
+local mixes = { mixup = "--mixup ALPHA", cutmix = "--cutmix ALPHA", mixup_or_cutmix = "--mixup ALPHA --cutmix ALPHA" }
+
 local without_chance = { resize = true, normalize = true, to_float = true }
 
 -- Where a step was asked for.
@@ -222,6 +225,9 @@ function chain:add(g, image, mask, more, how)
   local dtype = (both and both[1] or image).dtype
   for _, step in ipairs(self.steps) do
     local wanted = { image, masks = mask }
+    if mixes[step.stage] and not (mask and step.stage == "cutmix") then
+      core.fail(("%s: %s changes labels, of which a chain has none: take %s"):format(at(self, step), step.stage, mixes[step.stage]))
+    end
     for k, v in next, step.params do
       if k == 1 or k == "masks" then
         core.fail(("%s: %s gets its images and masks from the step before it"):format(at(self, step), step.stage))

@@ -12,6 +12,7 @@ local data_defaults = require "spcore.data_defaults"
 local from = require "spcore.from"
 local first_weights = (require "spcore.checkpoint").first_weights
 local graph = require "spcore.graph"
+local mixing = require "spcore.mixing"
 local new_run = require "spcore.run"
 local numbers = require "spcore.numbers"
 local optimizers = require "spcore.optimizers"
@@ -115,7 +116,7 @@ end
 function trainer:shows_augmentation()
   numbers.plan(self.opt, self.model, function(other) return self:source("train", other) end, self.known)
   local masks = self.t.target == "mask"
-  return augment_sheet.draw(self.opt, {
+  local drawn = augment_sheet.draw(self.opt, {
     chain = self.chain, masks = masks, classes = self.target == "class",
     open = function(other, more) return self:source("train", other, more) end,
     add = function(other, image, mask, one)
@@ -124,6 +125,8 @@ function trainer:shows_augmentation()
       return x, y, drew
     end,
   })
+  if drawn and ((rawget(self.opt, "mixup") or 0) > 0 or (rawget(self.opt, "cutmix") or 0) > 0) then progress.print("%s", mixing.sheet) end
+  return drawn
 end
 
 -- The reader of the training part; that of what validates is self.val.
@@ -155,6 +158,12 @@ function trainer:augmented(data)
     if t.masks then self.chain:keeps(data.image, self.model.fusion and image[1] or image) end
   end
   return t.masks and image or resized(self, g, image, self.on_cpu), mask
+end
+
+-- Images of the training mixed with each other, their labels, and the class that counts most of each; validation takes images as they are.
+function trainer:mixed(image, data)
+  progress.print("%s", mixing.words)
+  return mixing.add(self.graph, self.opt, image, data.label, math.tointeger(data.classes), self.on_cpu)
 end
 
 -- ---- the network ----

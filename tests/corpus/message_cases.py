@@ -199,6 +199,9 @@ def options_of_targets(c):
     r = c.run(CLS.replace(" --quiet", "") + " --data n.csv --target numbers --out n", says="--no-standardize: as it is")
     c.run(CLS.replace(" --quiet", "") + " --data n.csv --target numbers --no-standardize --out o", lacks="learned as")
     c.cured |= {text for text in r.text.splitlines() if "--no-standardize: as it is" in text}
+    c.cures(f"{CLS} --data n.csv --target numbers --mixup 0.2 --explain", "--mixup: goes with classes and labels, not with --target numbers",
+            ("--mixup", None), status=2)
+    c.run(f"{CLS} --data l.csv --target labels --cutmix 1 --out cutmixed")
     c.cures(f"{CLS} --data n.csv --target numbers --label-smoothing 0.1 --explain", "goes with one class, not with --target numbers",
             ("--label-smoothing", None), status=2)
 

@@ -120,6 +120,10 @@ def options_of_training(c):
             ("--augment", None))
     for kind in ("seg", "cls"):
         c.cures(f"run train_{kind}.lua --reference --size 16 --batch 2 --steps 1", "'reference' is a script of its own", "spcore run reference_" + kind + ".lua --size 16 --batch 2 --steps 1", status=2)
+    c.cures(cls + " --mixup 0.2 --batch 1", "--mixup: mixes the images of a batch, and --batch 1 has one", ("--mixup", None), status=2)
+    c.cures(cls + " --cutmix 1 --mixup 1e-3", "--mixup 0.001: 0, or 0.01 and more is expected", ("--mixup", None), status=2)
+    c.write("mix.lua", "return { flip {}, mixup {} }")
+    c.cures(cls + " --augment mix.lua", "mixup changes labels, of which a chain has none", ("--mixup ALPHA", "--mixup 0.2 --augment none"), status=1)
     c.cures(cls + " --cache host --backbone resnet18 --size 32", "goes with --probe and --augment none", ("--cache", None), status=2)
     c.cures(cls + " --augment gpu --device cpu", "--augment gpu: the training runs on the cpu", ("--augment", None))
 

@@ -89,10 +89,11 @@ static const struct aug_case {
 static const int64_t sizes[][4] = {{5, 3, 33, 29}, {2, 1, 21, 40}, {1, 4, 13, 10}, {3, 3, 64, 64}, {1, 3, 40, 300}};
 
 /* Stages whose float images have values of 0..1 alone, and those whose images have three channels, or one. */
-static const char *const toned[] = {"solarize",  "posterize",      "invert",     "gamma",        "autocontrast",
-                                    "equalize",  "grey",           "channel_drop", "sharpness",  "gaussian_noise",
+static const char *const toned[] = {"solarize",   "posterize",    "invert",          "gamma",     "autocontrast",
+                                    "equalize",   "grey",         "channel_drop",    "sharpness", "gaussian_noise",
                                     "jpeg_noise", "rand_augment", "trivial_augment", NULL},
-                  *const coloured[] = {"color_jitter", "grey", "jpeg_noise", "rand_augment", "trivial_augment", NULL};
+                         *const coloured[] = {"color_jitter",    "grey", "jpeg_noise", "rand_augment",
+                                              "trivial_augment", NULL};
 
 static bool one_of(const char *const *list, const char *stage) {
   for (; *list; list++)
@@ -510,6 +511,60 @@ START_TEST(elastic_given) {
 }
 END_TEST
 
+/* Images, masks and labels of every type, whole batches and short ones; rows that are drawn. */
+START_TEST(mixed) {
+  static const struct aug_case mixes[] = {{"mixup", "{ alpha = 0.4, classes = 7 }"},
+                                          {"mixup", "{ alpha = 3, classes = 7, p = 0.7, same_on_batch = true }"},
+                                          {"cutmix", "{ classes = 7 }"},
+                                          {"cutmix", "{ alpha = 0.2, classes = 7, always = true }"},
+                                          {"mixup_or_cutmix", "{ classes = 7, p = 0.9 }"}};
+  static const int label_types[] = {SP_U8, SP_I32, SP_I64, SP_F32};
+  static const int64_t some[][4] = {{5, 3, 13, 20}, {1, 1, 1, 1}, {7, 4, 9, 31}, {2, 3, 40, 24}};
+  for (size_t s = 0; s < SP_ARRAY(some); s++)
+    for (int d = 0; d < 2; d++)
+      for (int o = 0; o < 2; o++) {
+        int64_t n = some[s][0], shape[2] = {n, 7}, y[7], of = some[s][1] * some[s][2] * some[s][3] * n;
+        int type = label_types[(s + (size_t)o) % 4];
+        uint8_t *bytes = malloc((size_t)of), small[7];
+        int32_t middle[7];
+        twin w;
+        ck_assert_ptr_nonnull(bytes);
+        twin_open(&w, mixes[_i].stage, mixes[_i].params, mixes[_i].params, SP_PRECISION_FP32,
+                  (twin_limits){0, 0, 0, 0});
+        w.least = 0;
+        for (int64_t i = 0; i < of; i++) bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+        for (int64_t i = 0; i < n; i++) small[i] = (uint8_t)(i % 7), middle[i] = (int32_t)(i % 7), y[i] = i % 7;
+        if (dtypes[d] == SP_U8) twin_input(&w, 0, SP_U8, 4, some[s], orders[o], bytes);
+        else twin_floats(&w, 0, 4, some[s], orders[o], 0, 1);
+        if (!strcmp(mixes[_i].stage, "cutmix"))
+          twin_input(&w, 1, SP_U8, 3, (int64_t[]){n, some[s][2], some[s][3]}, SP_ROW_MAJOR, bytes);
+        if (type == SP_F32) twin_floats(&w, 3, 2, shape, SP_ROW_MAJOR, 0, 1);
+        else
+          twin_input(&w, 3, type, 1, shape, SP_ROW_MAJOR,
+                     type == SP_U8    ? (void *)small
+                     : type == SP_I32 ? (void *)middle
+                                      : y);
+        twin_plan(&w, s != 1);
+        twin_forward(&w, 0);
+        twin_compare(&w, SPT_OUT);
+        if (n > 1) {
+          twin_run_batch(&w, n - 1);
+          twin_forward(&w, 3);
+          twin_compare(&w, SPT_OUT);
+        }
+        twin_close(&w);
+        free(bytes);
+      }
+}
+END_TEST
+
+START_TEST(bad_mixes) {
+  static const float rows[] = {0.5f, 0, 0, 0, 0, 1, 3, 0, 14, 1, -1, 0, 0, 0, 0};
+  bad_values("cutmix", "{}", SP_F32, 5, rows,
+             "sample 1: 14 on 'mixes' is neither a share of 0 to 1 nor a side of a box inside of the image");
+}
+END_TEST
+
 START_TEST(bad_flips) {
   static const int32_t flips[] = {0, 1, 1, 3, -1, 0};
   bad_values("flip", "{}", SP_I32, 2, flips, "sample 1: 3 on 'flips', which is neither 0 (leave it) nor 1 (mirror it)");
@@ -730,6 +785,8 @@ int main(void) {
   tcase_add_test(c, perspective_given);
   tcase_add_test(c, bad_erased);
   tcase_add_loop_test(c, elastic_given, 0, 2);
+  tcase_add_loop_test(c, mixed, 0, 5);
+  tcase_add_test(c, bad_mixes);
   tcase_add_test(c, bad_flips);
   tcase_add_test(c, bad_factors);
   tcase_add_test(c, bad_changes);

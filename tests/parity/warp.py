@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""affine, perspective, elastic and erase against torchvision, with exchanged parameters: nearest pixels and masks have
+"""affine, perspective, elastic, erase, mixup and cutmix against torchvision, with exchanged parameters: nearest pixels and masks have
 equal bits, bilinear bytes are 1 apart at most. What they draw, against torchvision's own draws.
 """
 import inspect
@@ -174,6 +174,80 @@ stage = Stage("erase", {"noise": 1, "p": 1, "scale": 0.9, "ratio": 1},
               [[np.zeros((40, 3, 64, 64), np.float32)], None, None])
 noise = stage.forward()["images"]
 alike("erase noise", noise[noise != 0][:100000, None], np.random.default_rng(1).normal(size=(100000, 1)))
+
+# ---- mixup and cutmix: as transforms v2 of torchvision has them, whose 0.14 lacks them ----
+def mixed(x, lam):
+    return x.roll(1, 0) * (1.0 - lam) + x * lam
+
+
+def pasted(x, box):
+    top, left, h, w = (int(v) for v in box)
+    out = x.clone()
+    out[..., top:top + h, left:left + w] = x.roll(1, 0)[..., top:top + h, left:left + w]
+    return out
+
+
+for (n, c, h, w), order, label in itertools.product(SIZES, (ROW_MAJOR, CHANNELS_LAST), (np.uint8, np.int64, np.float32)):
+    x, m = images(n, c, h, w, np.float32), rng.integers(0, 256, (n, h, w)).astype(np.uint8)
+    classes, y = 5, rng.integers(0, 5, n).astype(np.uint8)
+    hot = torch.nn.functional.one_hot(torch.tensor(y.astype(np.int64)), classes).float()
+    labels = hot.numpy() if label == np.float32 else y.astype(label)
+    how = {} if label == np.float32 else {"classes": classes}
+    name = f"{case(n, c, h, w, np.float32, order)}, labels {np.dtype(label).name}"
+    for lam in (0.0, 0.25, np.float32(0.7), 1.0):
+        rows = np.zeros((n, 5), np.float32)
+        rows[:, 0] = lam
+        out = Stage("mixup", how, [[x], None, rows, labels], order=[order, ROW_MAJOR, ROW_MAJOR, ROW_MAJOR]).forward()
+        r.same(f"mixup {name}, {lam:g}", out["images"], mixed(torch.tensor(x), float(lam)).numpy())
+        r.same(f"mixup {name}, {lam:g}, labels", out["labels"], mixed(hot, float(lam)).numpy())
+        r.same(f"mixup {name}, {lam:g}, main", out["main"], mixed(hot, float(lam)).argmax(1).numpy())
+    box = [h // 3, w // 4, h - h // 2, w - w // 3 - w // 4]
+    rows = np.tile(np.array([1, *box], np.float32), (n, 1))
+    out = Stage("cutmix", how, [[x], [m], rows, labels], order=[order, ROW_MAJOR, ROW_MAJOR, ROW_MAJOR]).forward()
+    r.same(f"cutmix {name}", out["images"], pasted(torch.tensor(x), box).numpy())
+    r.same(f"cutmix {name}, masks", out["masks"], pasted(torch.tensor(m), box).numpy())
+    r.same(f"cutmix {name}, labels", out["labels"], mixed(hot, float(1.0 - box[2] * box[3] / (h * w))).numpy())
+    bytes_ = images(n, c, h, w, np.uint8)
+    out = Stage("mixup", {}, [[bytes_], None, np.tile(np.array([0.3, 0, 0, 0, 0], np.float32), (n, 1))], order=order).forward()
+    want = mixed(torch.tensor(bytes_).float(), float(np.float32(0.3))).round().numpy()
+    r.same(f"mixup {name}, bytes", out["images"], want.astype(np.uint8))
+
+
+def boxes_of(lam, h, w, random):
+    """CutMix.make_params of torchvision."""
+    y, x, part = random.integers(0, h, len(lam)), random.integers(0, w, len(lam)), 0.5 * np.sqrt(1.0 - lam)
+    half_h, half_w = (part * h).astype(int), (part * w).astype(int)
+    top, left, bottom, right = np.maximum(y - half_h, 0), np.maximum(x - half_w, 0), np.minimum(y + half_h, h), np.minimum(x + half_w, w)
+    return np.column_stack([top, left, bottom - top, right - left])
+
+
+random = np.random.default_rng(3)
+for alpha in (0.05, 0.2, 1.0, 1.5, 8.0):
+    n = 20000
+    theirs = random.beta(alpha, alpha, n).astype(np.float32).astype(float)  # as many are 1
+    ours = Stage("mixup", {"alpha": alpha}, [[np.zeros((n, 1, 1, 1), np.uint8)]]).forward()["mixes"]
+    alike(f"mixup draws, {alpha:g}", ours[:, :1], theirs[:, None])
+    ours = Stage("cutmix", {"alpha": alpha}, [[np.zeros((n, 1, 20, 30), np.uint8)]]).forward()["mixes"]
+    alike(f"cutmix draws, {alpha:g}", ours[:, 1:], boxes_of(theirs, 20, 30, random))
+rows = Stage("mixup_or_cutmix", {"cutmix_part": 0.3, "p": 0.5}, [[np.zeros((n, 1, 20, 30), np.uint8)]]).forward()["mixes"]
+r.true("mixup in 35 of 100", abs((rows[:, 0] < 1).mean() - 0.35) < 0.02, str((rows[:, 0] < 1).mean()))
+r.true("cutmix in 15 of 100", abs((rows[:, 3] > 0).mean() - 0.15) < 0.02, str((rows[:, 3] > 0).mean()))
+rows = Stage("mixup_or_cutmix", {"same_on_batch": True}, [[np.zeros((64, 1, 20, 30), np.uint8)]]).forward()["mixes"]
+r.true("one draw for the batch", bool(np.all(rows == rows[0])))
+r.fails("mixup of masks", "a pixel of a mask has one class, and mixup would give it two: take cutmix, or leave the masks out",
+        lambda: Stage("mixup", {}, [[x], [m]]))
+r.fails("a share above 1", "sample 1: 1.5 on 'mixes' is neither a share of 0 to 1 nor a side of a box inside of the image",
+        lambda: Stage("cutmix", {}, [[np.zeros((2, 1, 4, 4), np.uint8)], None, np.array([[1, 0, 0, 4, 4], [1.5, 0, 0, 0, 0]], np.float32)]).forward())
+r.fails("half a pixel", "sample 1: 0.5 on 'mixes'",
+        lambda: Stage("cutmix", {}, [[np.zeros((2, 1, 4, 4), np.uint8)], None, np.array([[1, 0, 0, 4, 4], [1, 0.5, 0, 1, 1]], np.float32)]).forward())
+r.fails("a box that sticks out", "sample 0: 4 on 'mixes'",
+        lambda: Stage("cutmix", {}, [[np.zeros((2, 1, 4, 4), np.uint8)], None, np.array([[1, 1, 0, 4, 4], [1, 0, 0, 1, 1]], np.float32)]).forward())
+r.fails("a label above", "sample 1: label 5 is outside 0..4", lambda: Stage("mixup", {"classes": 5}, [
+    [np.zeros((2, 1, 4, 4), np.uint8)], None, None, np.array([1, 5], np.int64)]).forward())
+r.fails("no classes", "how many classes the labels have is missing: give classes = N", lambda: Stage("mixup", {}, [
+    [np.zeros((2, 1, 4, 4), np.uint8)], None, None, np.array([1, 5], np.int64)]))
+r.fails("labels of another batch", "labels must be 2 class numbers, one a sample", lambda: Stage("mixup", {"classes": 5}, [
+    [np.zeros((2, 1, 4, 4), np.uint8)], None, None, np.array([1, 5, 2], np.int64)]))
 
 # ---- elastic ----
 # torch.linspace rounds places of the grid elsewhere in each block of a row: ties of nearest pixels may fall the other

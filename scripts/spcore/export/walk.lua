@@ -10,7 +10,7 @@ local walk = {}
 -- What changes nothing where nothing is trained.
 local by_chance = {
   flip = true, color_jitter = true, blur = true, batch_rotate = true, affine = true, perspective = true,
-  elastic = true, erase = true,
+  elastic = true, erase = true, mixup = true, cutmix = true, mixup_or_cutmix = true,
   solarize = true, posterize = true, invert = true, gamma = true, autocontrast = true, equalize = true, grey = true,
   channel_drop = true, sharpness = true, gaussian_noise = true, jpeg_noise = true, rand_augment = true,
   trivial_augment = true,
