@@ -107,7 +107,9 @@ local function snapshot(self, path, step, extra, averages)
   local about = json.decode(self.about)
   about.step, about.live = step, {}
   for _, node in ipairs(self.graph:nodes()) do
-    if next(node.live) then about.live[node.name] = node.live end
+    local live = node.live
+    if node == self.graph._rated then live.lr = nil end -- a function gives it for each step
+    if next(live) then about.live[node.name] = live end
   end
   for k, v in pairs(extra or {}) do about[k] = v end
   return pcall(self.raw.snapshot, self.raw, path, KEY, json.encode(about), averages)

@@ -10,18 +10,19 @@ local sp = require "spcore"
 local opt = sp.args({
   at = { -1, "step behind which `command` runs" }, command = { "", "a command" }, steps = { 40, "steps" },
   accumulate = { 1, "steps of an update" }, drift = { 3, "of the data" }, wait = { 0.0, "seconds behind it, or a signal" },
+  rate = { false, "by a function" },
 }, { checkpoints = true })
 local g <close> = sp.graph(opt)
 local function source(samples) return g.toy_source { batch = 4, samples = samples, drift = opt.drift } end
 local data, val = source(36), source(8)
 local loss = g.toy_loss { g.toy_mul { data.x, name = "model" }.y }
 local sgd = g.sgd { lr = 0.05, momentum = 0.5, ema = 0.875 }
-g:train { loss, optimizer = sgd, accumulate = opt.accumulate }
+g:train { loss, optimizer = sgd, accumulate = opt.accumulate, lr = opt.rate and function() return 0.05 end or nil }
 g:evaluate { data = val, every = 8 }
 local run <close> = sp.run { graph = g, opt = opt, steps = opt.steps }
 for step, m in g:steps(run:rest()) do
   run:step(step, m)
-  if step == 20 then sgd:set("lr", 0.02) end
+  if step == 20 and not opt.rate then sgd:set("lr", 0.02) end
   if step == opt.at then os.execute(opt.command) end
   local till = sp.now() + (step == opt.at and opt.wait or 0)
   if sp.now() < till then io.open("waits", "w"):close() end -- os.execute hears no SIGINT
@@ -210,6 +211,8 @@ same("whole", "lines")
 path = killed "damage"
 text = t.read(path)
 t.ok(text:find('\\"lr\\":0.0199', 1, true), "what is live is in the metadata")
+t.eq(run "--out rated --quiet --checkpoint-every 8 --steps 8 --rate", 0) -- a run that resumes knows no step's rate before one runs
+t.ok(not t.read(dir.path .. "/rated/best.safetensors"):find('\\"lr\\":', 1, true), "a rate by a function is no state")
 t.write(path, (text:gsub('(\\"lr\\":)0.0199', "%19.0199", 1)))
 code, out, err = run "--resume damage --override --at -1"
 t.one_line(err, "checkpoint%-24.safetensors: damaged: its metadata has the checksum .*; an older one is taken\n$")
