@@ -152,16 +152,21 @@ for how in "optimizer adamw --clip 0.5 --freeze" "optimizer adamw --clip 0.5 --n
     if cmp one.safetensors many.safetensors && cmp one.out many.out; then ok "shares, $how, $way"; else not_ok "shares, $how, $way"; fi
   done
 done
-# norms of tensors are of all of a weight, so that there are no shares
-wide one --optimizer lamb --clip 0.5
-wide many --optimizer lamb --clip 0.5 --ranks 4 --bucket 8
-if cmp one.safetensors many.safetensors && cmp one.out many.out; then ok "norms of tensors"; else not_ok "norms of tensors"; fi
-"$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --optimizer lamb --ranks 2 --optimizer-shards >out 2>&1
-if grep -q "optimizer_shards: optimizer 'lamb' takes whole gradients only; leave --optimizer-shards away" out; then
-  ok "no shares of lamb"
-else
-  not_ok "no shares of lamb: $(cat out)"
-fi
+# norms and matrices are of all of a weight, so that there are no shares
+for how in "optimizer lamb --clip 0.5" "optimizer muon"; do
+  left_out "$how" "optimizer lamb --clip 0.5" && continue
+  # shellcheck disable=SC2086
+  { wide one --$how; wide many --$how --ranks 4 --bucket 8; }
+  if cmp one.safetensors many.safetensors && cmp one.out many.out; then ok "whole weights, $how"; else not_ok "whole weights, $how"; fi
+done
+for name in lamb muon; do
+  "$spcore" run "$top_srcdir/tests/kit/wide.lua" --shards 8 --optimizer $name --ranks 2 --optimizer-shards >out 2>&1
+  if grep -q "optimizer_shards: optimizer '$name' takes whole gradients only; leave --optimizer-shards away" out; then
+    ok "no shares of $name"
+  else
+    not_ok "no shares of $name: $(cat out)"
+  fi
+done
 # a rank has its part of three for each weight, and no more
 cat >memory.lua <<'L'
 local sp = require "spcore"
