@@ -10,7 +10,7 @@ int sp_cmd_lua(int argc, char **argv) {
   sp_sb path = {0};
   if (sp_env_new(&env, &(sp_env_opts){0}, &err)) return sp_cmd_failed(&err);
   sp_sb_putf(&path, "%s/spcore/commands/%s.lua", env->script_dir, argv[0]);
-  int code = sp_cmd_run_in(env, sp_cmd_debug(), NULL, sp_sb_str(&path), argc - 1, argv + 1);
+  int code = sp_cmd_run_in(env, sp_cmd_debug(), NULL, NULL, sp_sb_str(&path), argc - 1, argv + 1);
   sp_sb_free(&path);
   return code;
 }

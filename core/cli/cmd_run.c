@@ -35,13 +35,15 @@ bool sp_cmd_debug(void) {
   return debug && *debug && strcmp(debug, "0") != 0;
 }
 
-int sp_cmd_run_in(sp_env *env, bool debug, const char *schedule, const char *script, int argc, char **argv) {
+int sp_cmd_run_in(sp_env *env, bool debug, const char *schedule, const char *picture, const char *script, int argc,
+                  char **argv) {
   sp_lua *lua;
   sp_err err;
   int code;
   if (sp_lua_new(&lua, env, debug, &err)) code = sp_cmd_failed(&err);
   else {
     lua->schedule = schedule;
+    lua->picture = picture;
     sp_lua_catch_signals();
     code = sp_lua_run(lua, script, argc, argv);
     sp_lua_free(lua);
@@ -54,7 +56,7 @@ static int run_alone(const sp_cmd_script *s, int argc, char **argv) {
   sp_env *env;
   sp_err err;
   if (sp_env_new(&env, s->env, &err)) return sp_cmd_failed(&err);
-  return sp_cmd_run_in(env, s->debug, s->schedule, argv[0], argc - 1, argv + 1);
+  return sp_cmd_run_in(env, s->debug, s->schedule, s->picture, argv[0], argc - 1, argv + 1);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
@@ -101,7 +103,7 @@ static int run_rank(sp_rank_opts *ro, const sp_cmd_script *s, int argc, char **a
     sp_ranks_fail(r, &err);
   } else {
     env->ranks = r;
-    code = sp_cmd_run_in(env, s->debug, s->schedule, argv[0], argc - 1, argv + 1);
+    code = sp_cmd_run_in(env, s->debug, s->schedule, s->picture, argv[0], argc - 1, argv + 1);
   }
   if (!(code = leave_ranks(r, code))) return code;
   /* Without the ends of libraries, of which a thread may still be at work on what a rank that is gone has left. */
@@ -153,15 +155,24 @@ static bool is_option(const char *name, int argc, char **argv, int *i, const cha
   return true;
 }
 
+/* The same of what `schedule` prints. */
+static bool is_form(int argc, char **argv, int *i, const char **form, const char **value) {
+  bool json = !strcmp(argv[*i], "--json"), dot = !strcmp(argv[*i], "--dot");
+  *form = json ? "json" : dot ? "dot" : "svg";
+  *value = NULL;
+  return json || dot || is_option("--svg", argc, argv, i, value);
+}
+
 /* Taken out of what follows the script, where all its options are; not behind "--". */
 static int take_ranks(sp_cmd_script *s, int *argc, char **argv) {
   int n = 1, code = -1;
   bool plain = false;
   for (int i = 1; i < *argc && code < 0; i++) {
-    const char *value;
+    const char *value, *form;
     plain = plain || strcmp(argv[i], "--") == 0;
     if (!plain && is_option("--ranks", *argc, argv, &i, &value)) code = sp_cmd_read_ranks(s, value);
     else if (!plain && is_option("--comm-timeout", *argc, argv, &i, &value)) code = sp_cmd_read_timeout(s, value);
+    else if (!plain && s->schedule && is_form(*argc, argv, &i, &form, &value)) code = sp_cmd_read_form(s, form, value);
     else argv[n++] = argv[i];
   }
   *argc = n;

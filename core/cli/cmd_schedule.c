@@ -2,15 +2,29 @@
  * cmd_schedule.c - spcore schedule: what a script's graph would do in a step, in place of doing it. */
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cmd.h"
 #include "host/env.h"
 
+int sp_cmd_read_form(sp_cmd_script *s, const char *form, const char *file) {
+  if (strcmp(s->schedule, "text") != 0 && strcmp(s->schedule, form) != 0)
+    return sp_cmd_usage(&sp_cmd_schedule, "one of --json, --dot and --svg");
+  if (!strcmp(form, "svg") && (!*file || (file[0] == '-' && file[1])))
+    return sp_cmd_usage(&sp_cmd_schedule, "--svg: a file is wanted, as --svg schedule.svg; - is standard output");
+  const char *end = file ? strrchr(file, '.') : NULL;
+  if (end && !strcmp(end, ".lua"))
+    return sp_cmd_usage(&sp_cmd_schedule, "--svg %s: a script; name the file to draw to as well, --svg schedule.svg",
+                        file);
+  s->schedule = form;
+  s->picture = file;
+  return -1;
+}
+
 static int schedule_main(int argc, char **argv) {
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
-  int form = 0;
   sp_env_opts opts = {.plugins = plugins};
-  sp_cmd_script s = {.cmd = &sp_cmd_schedule, .env = &opts, .debug = sp_cmd_debug()};
+  sp_cmd_script s = {.cmd = &sp_cmd_schedule, .env = &opts, .debug = sp_cmd_debug(), .schedule = "text"};
   sp_err err;
   if (!plugins) {
     sp_nomem(&err, (size_t)argc * sizeof *plugins, "the command line");
@@ -18,24 +32,22 @@ static int schedule_main(int argc, char **argv) {
   }
   int code = -1;
   for (int c; code < 0 && (c = sp_cmd_next(&sp_cmd_schedule, argc, argv, &code));) {
-    bool asked = c == 'j' || c == 'd' || c == 's';
-    if (asked && form && form != c) code = sp_cmd_usage(&sp_cmd_schedule, "one of --json, --dot and --svg");
-    else if (asked) form = c;
+    if (c == 'j' || c == 'd') code = sp_cmd_read_form(&s, c == 'j' ? "json" : "dot", NULL);
+    else if (c == 's') code = sp_cmd_read_form(&s, "svg", optarg);
     else if (c == 'p') plugins[opts.n_plugins++] = optarg;
     else if (c == 'r') code = sp_cmd_read_ranks(&s, optarg);
     else code = sp_cmd_read_timeout(&s, optarg);
   }
   if (code < 0 && optind >= argc) code = sp_cmd_usage(&sp_cmd_schedule, "a script is wanted, such as train_seg.lua");
-  s.schedule = form == 'j' ? "json" : form == 'd' ? "dot" : form == 's' ? "svg" : "text";
   if (code < 0) code = sp_cmd_run_script(&s, argc - optind, argv + optind);
   free(plugins);
   return code;
 }
 
 static const sp_cmd_option options[] = {
-    {"json", NULL, 'j', "as one JSON document"},
-    {"dot", NULL, 'd', "as a graph for Graphviz: spcore schedule --dot SCRIPT | dot -Tsvg"},
-    {"svg", NULL, 's', "as a picture of the first steps: a row for each lane, a column for each tick"},
+    {"json", NULL, 'j', "as one JSON document; behind SCRIPT, too, as the next two"},
+    {"dot", NULL, 'd', "as a graph for Graphviz: spcore schedule SCRIPT --dot | dot -Tsvg"},
+    {"svg", "FILE.svg", 's', "draw the first steps: a row for each lane, a column for each tick; -: standard output"},
     SP_CMD_PLUGIN('p'),
     SP_CMD_RANKS('r', "that of N ranks of one job, of which each has the same; behind SCRIPT, too"),
     SP_CMD_TIMEOUT('t', "as of spcore run; behind SCRIPT, too"),

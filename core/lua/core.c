@@ -14,15 +14,16 @@
 #include "lua/signals.h"
 
 /* env() -> { script_dir =, plugin_dir =, threads =, version =, abi =, script =, script_path =, debug =, schedule =,
- * rank =, local_rank =, ranks = } */
+ * picture =, rank =, local_rank =, ranks = } */
 static int core_env(lua_State *L) {
   const sp_lua *lua = sp_lua_of(L);
-  lua_createtable(L, 0, 12);
+  lua_createtable(L, 0, 13);
   sp_lua_set_str(L, "script_dir", lua->env->script_dir);
   sp_lua_set_str(L, "plugin_dir", lua->env->plugin_dir);
   sp_lua_set_str(L, "script", lua->script);
   sp_lua_set_str(L, "script_path", lua->script_path);
   sp_lua_set_str(L, "schedule", lua->schedule);
+  sp_lua_set_str(L, "picture", lua->picture);
   sp_lua_set_str(L, "version", SP_VERSION);
   lua_pushfstring(L, "%d.%d", SP_ABI_MAJOR, SP_ABI_MINOR);
   lua_setfield(L, -2, "abi");

@@ -20,6 +20,7 @@ typedef struct sp_lua {
   int argc;           /* what follows the script's name */
   char **argv;
   const char *schedule; /* "text", "json", "dot", "svg": what would run prints its schedule, and the script ends */
+  const char *picture;  /* the file that "svg" is written to, "-": standard output */
   bool debug;           /* errors come with a traceback */
   bool device_failed;   /* an error that was raised is a device's */
   bool lost;            /* a file that was asked for is not complete; said, but raised to nobody */

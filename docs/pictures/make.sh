@@ -25,7 +25,7 @@ if [ "$timeline" ]; then
 fi
 # The device mock is a processor behind the border of a GPU, so that copies are seen.
 draw() {
-  "$spcore" schedule --svg "$here/graphs.lua" --device mock --capture off --strategy "$1" --graph "$2" >"$to/$1.svg"
+  "$spcore" schedule "$here/graphs.lua" --device mock --capture off --strategy "$1" --graph "$2" --svg "$to/$1.svg"
 }
 draw serialized train
 draw pipelined train

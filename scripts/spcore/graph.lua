@@ -2,6 +2,7 @@
 -- The graph as a script sees it: g.stage{...} adds a stage, g:train, g:steps, g:evaluate ... run it.
 local core = require "spcore.core"
 local devices = require "spcore.device"
+local files = require "spcore.files"
 local groups = require "spcore.groups"
 local identity = require "spcore.identity"
 local progress = require "spcore.progress"
@@ -314,7 +315,9 @@ local function apply(self)
   for i, more in ipairs(explains and later or {}) do
     text = ("%s\nfrom %s on\n\n%s"):format(text, self._phases[i].words, more)
   end
-  if core.env().rank == 0 then io.write(form and text or words.fold(text)) end -- the other ranks have the same tasks
+  local picture = core.env().picture
+  if core.env().rank > 0 then core.exit(0) end -- the other ranks have the same tasks
+  if picture and picture ~= "-" then files.write(picture, text) else io.write(form and text or words.fold(text)) end
   core.exit(0)
 end
 

@@ -283,6 +283,10 @@ def resources_and_device(c):
     "a device that is not there, several ranks, strategies"
     go = f"run train_seg.lua {SMALL}"
     c.cures(go + " --device cuda", "take --device cpu", "--device cpu", status=2) if "cuda:0" not in c.spcore("devices").out else None
+    for line in "schedule train_seg.lua --svg", "schedule train_seg.lua --svg=--json":
+        c.cures(line, "--svg: a file is wanted", ("--svg schedule.svg", "spcore schedule train_seg.lua --size 16 --svg schedule.svg"), status=2)
+    c.cures("schedule --svg train_seg.lua", "--svg train_seg.lua: a script;",
+            ("--svg schedule.svg", "spcore schedule --svg schedule.svg train_seg.lua --size 16"), status=2)
     c.cures("schedule --json --dot train_seg.lua", "one of --json, --dot and --svg", ("--json", "spcore schedule --json train_seg.lua"), ("--dot", "spcore schedule --dot train_seg.lua"), status=2)
     run_of(c, SEG, "r")
     run_of(c, SEG, "q")
