@@ -677,6 +677,22 @@ START_TEST(state_is_complete) {
 }
 END_TEST
 
+/* Of a matrix there is no second moment; averages and counts find their places behind. */
+START_TEST(muon_keeps_one_moment_of_matrices) {
+  static const char *const wanted[] = {"exp_avg.0",    "exp_avg.1",    "exp_avg.2",    "exp_avg.3",
+                                       "exp_avg_sq.0", "exp_avg_sq.1", "exp_avg_sq.3", "ema.0",
+                                       "ema.1",        "ema.2",        "ema.3",        "step"};
+  int64_t count;
+  open_muon("{ ema = 0.9 }", SIDE, LONG, 2);
+  ck_assert_int_eq(spt_count(t, SPT_WEIGHT, 0), (int)SP_ARRAY(wanted));
+  for (int i = 0; i < (int)SP_ARRAY(wanted); i++) ck_assert_str_eq(spt_weight_name(t, i), wanted[i]);
+  ck_assert_int_eq(spt_averages(t), 8);
+  for (uint64_t step = 0; step < 3; step++) ok(spt_forward(t, step));
+  ok(spt_get(t, SPT_WEIGHT, 0, 11, &count));
+  ck_assert_int_eq(count, 3);
+}
+END_TEST
+
 START_TEST(state_names) {
   open_stage("sgd", NULL, 1);
   ck_assert_int_eq(spt_count(t, SPT_WEIGHT, 0), 0);
@@ -776,6 +792,7 @@ int main(void) {
   tcase_add_test(c, amsgrad_formula);
   tcase_add_test(c, lion_formula);
   tcase_add_test(c, muon_formula);
+  tcase_add_test(c, muon_keeps_one_moment_of_matrices);
   tcase_add_test(c, muon_leaves_others_to_adamw);
   tcase_add_test(c, muon_has_one_product_for_any_team);
   tcase_add_test(c, lamb_formula);

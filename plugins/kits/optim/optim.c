@@ -59,6 +59,7 @@ void optim_free(optim *o) {
   free(o->group);
   free(o->group_of);
   free(o->apart);
+  free(o->place);
   memset(o, 0, sizeof *o);
 }
 
@@ -67,11 +68,12 @@ static sp_weight counter(const char *name) {
 }
 
 static void name_state(optim *o, const sp_spec *spec, const sp_spec *statistics, const char *const *kind_names) {
-  uint32_t at = o->lists * o->n;
+  uint32_t at = 0;
   for (uint32_t k = 0; k < o->lists; k++)
     for (uint32_t i = 0; i < o->n; i++) {
-      sp_weight *w = &o->state[k * o->n + i];
-      char *name = o->names + (size_t)(k * o->n + i) * NAME_BYTES;
+      if (k < o->kinds && o->place[k * o->n + i] == OPTIM_NOWHERE) continue;
+      sp_weight *w = &o->state[at];
+      char *name = o->names + (size_t)at++ * NAME_BYTES;
       snprintf(name, NAME_BYTES, "%s.%u", k < o->kinds ? kind_names[k] : "ema", i);
       w->name = name;
       w->spec = spec[i];
@@ -123,8 +125,23 @@ int optim_one_lr(const optim *o) {
   return 1;
 }
 
+/* Moments one kind after another. */
+static int place_moments(optim *o, uint32_t (*kinds_of)(const void *arg, uint32_t tensor), const void *arg) {
+  o->place = calloc((size_t)o->kinds * o->n + 1, sizeof *o->place);
+  for (uint32_t k = 0; o->place && k < o->kinds; k++)
+    for (uint32_t i = 0; i < o->n; i++)
+      o->place[k * o->n + i] = kinds_of && kinds_of(arg, i) <= k ? OPTIM_NOWHERE : o->n_moments++;
+  return o->place != NULL;
+}
+
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk) {
+  return optim_plan_of(ctx, o, plan, p, kind_names, kinds, chunk, NULL, NULL);
+}
+
+int optim_plan_of(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
+                  uint32_t kinds, int64_t chunk, uint32_t (*kinds_of)(const void *arg, uint32_t tensor),
+                  const void *arg) {
   const sp_speclist *in = &plan->in[OPTIM_IN_GRADIENTS];
   sp_speclist *out = &plan->out[OPTIM_OUT_WEIGHTS];
   optim_free(o);
@@ -137,7 +154,9 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   o->kinds = kinds;
   o->lists = kinds + (p->ema > 0);
   o->n_kept = p->nonfinite == OPTIM_SKIP ? plan->in[OPTIM_IN_STATISTICS].n : 0;
-  o->n_state = (o->lists ? o->lists * in->n + 1 + (plan->n_phases > 1) : 0) + (p->nonfinite == OPTIM_SKIP) + o->n_kept;
+  if (!place_moments(o, kinds_of, arg))
+    return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for a list of %u tensors", in->n);
+  o->n_state = (o->lists ? optim_counts(o) + 1 + (plan->n_phases > 1) : 0) + (p->nonfinite == OPTIM_SKIP) + o->n_kept;
   o->count = calloc(in->n + 1, sizeof *o->count);
   o->first = calloc(in->n + 1, sizeof *o->first);
   o->state = calloc(o->n_state + 1, sizeof *o->state);
@@ -157,6 +176,6 @@ int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, cons
   plan->separate = !optim_norm(p) && p->nonfinite == OPTIM_STOP;
   plan->weights = o->state;
   plan->n_weights = o->n_state;
-  if (optim_averages(o) && o->n) plan->averages = o->kinds * o->n + 1;
+  if (optim_averages(o) && o->n) plan->averages = o->n_moments + 1;
   return SP_OK;
 }

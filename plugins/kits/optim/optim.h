@@ -79,6 +79,7 @@ typedef struct optim_params {
   }
 
 #define OPTIM_MOMENTS 3 /* most kinds of a stage */
+#define OPTIM_NOWHERE UINT32_MAX
 
 typedef struct optim {
   const optim_params *p;
@@ -95,6 +96,8 @@ typedef struct optim {
   sp_weight
       *state; /* `lists` of n tensors each, and the step count; the updates skipped in a row and kept statistics */
   uint32_t n_state, kinds, n_kept;
+  uint32_t *place; /* [kinds * n] which of `state` a moment is; OPTIM_NOWHERE: it is not kept */
+  uint32_t n_moments;
   uint32_t lists; /* `kinds` of moments, and the averages where there are any */
   char *names;
 } optim;
@@ -105,6 +108,10 @@ typedef struct optim {
  * and "statistics.I" with what the statistics were after the last update), all starting at 0. May be called again. */
 int optim_plan(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
                uint32_t kinds, int64_t chunk);
+/* The same where a tensor has the first kinds_of() of them alone; NULL: all. */
+int optim_plan_of(sp_ctx *ctx, optim *o, sp_plan *plan, const optim_params *p, const char *const *kind_names,
+                  uint32_t kinds, int64_t chunk, uint32_t (*kinds_of)(const void *arg, uint32_t tensor),
+                  const void *arg);
 void optim_free(optim *o);
 
 /* Are they below 1? For create(). */
@@ -114,21 +121,25 @@ int optim_check_betas(sp_ctx *ctx, const sp_floats *betas);
 static inline int optim_norm(const optim_params *p) { return p->clip_norm > 0 || p->report_norm; }
 static inline int64_t optim_chunks(const optim *o) { return o->n ? o->first[o->n] : 0; }
 
+/* Where counts begin in `state`: behind moments and averages. */
+static inline uint32_t optim_counts(const optim *o) { return o->n_moments + (o->lists - o->kinds) * o->n; }
+
 /* Moment `kind` of a tensor, its average, the step count, and the updates skipped in a row, as they lie in io->weights;
  * NULL: there is none. */
 static inline float *optim_moment(const optim *o, const sp_io *io, uint32_t kind, uint32_t tensor) {
-  return kind < o->kinds ? (float *)io->weights[kind * o->n + tensor].data : NULL;
+  uint32_t at = kind < o->kinds ? o->place[kind * o->n + tensor] : OPTIM_NOWHERE;
+  return at != OPTIM_NOWHERE ? (float *)io->weights[at].data : NULL;
 }
 /* Only where optim_averages(). */
 static inline float *optim_ema(const optim *o, const sp_io *io, uint32_t tensor) {
-  return (float *)io->weights[o->kinds * o->n + tensor].data;
+  return (float *)io->weights[o->n_moments + tensor].data;
 }
 static inline int64_t *optim_step(const optim *o, const sp_io *io) {
-  return o->lists ? (int64_t *)io->weights[o->lists * o->n].data : NULL;
+  return o->lists ? (int64_t *)io->weights[optim_counts(o)].data : NULL;
 }
 /* [later]; NULL: there is none. */
 static inline int64_t *optim_later(const optim *o, const sp_io *io) {
-  return o->lists && o->later ? (int64_t *)io->weights[o->lists * o->n + 1].data : NULL;
+  return o->lists && o->later ? (int64_t *)io->weights[optim_counts(o) + 1].data : NULL;
 }
 static inline int64_t *optim_in_a_row(const optim *o, const sp_io *io) {
   return o->p->nonfinite == OPTIM_SKIP ? (int64_t *)io->weights[o->n_state - o->n_kept - 1].data : NULL;

@@ -183,7 +183,10 @@ static int update_chunk(void *arg, int64_t i, int worker) {
   if (!optim_is_here(j->io, s.tensor)) return SP_OK;
   const float *g = (const float *)j->io->in[OPTIM_IN_GRADIENTS].t[s.tensor].data + s.at;
   float *p = (float *)j->io->out[OPTIM_OUT_WEIGHTS].t[s.tensor].data + s.at, *m[OPTIM_MOMENTS] = {NULL};
-  for (uint32_t k = 0; k < j->o->kinds; k++) m[k] = optim_moment(j->o, j->io, k, s.tensor) + s.at;
+  for (uint32_t k = 0; k < j->o->kinds; k++) {
+    float *all = optim_moment(j->o, j->io, k, s.tensor);
+    m[k] = all ? all + s.at : NULL;
+  }
   optim_at at = {s.tensor, j->o->group_of[s.tensor], chunk, s.at};
   if (!j->last || !j->o->apart[s.tensor]) tell(j->pass, j->fn(j->rule, &at, g, p, m, s.n));
   if (j->last) average(j->o, j->io, &s);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int muon_create(sp_ctx *ctx, const void *params, void **self) {
   const muon_params *p = params;
@@ -22,6 +23,7 @@ void muon_destroy(void *self) {
   muon *m = self;
   optim_free(&m->o);
   free(m->matrix);
+  free(m->apart);
   free(m);
 }
 
@@ -36,23 +38,31 @@ static void choose(muon *m, const sp_speclist *in) {
   uint32_t first = in->n, last = 0;
   for (uint32_t i = 0; i < in->n; i++) {
     m->matrix[i] = matrix_of(&in->spec[i]);
-    m->o.apart[i] = in->spec[i].ndim >= 2 && m->matrix[i].rows > 0 && m->matrix[i].cols > 0;
-    if (!m->o.apart[i]) continue;
+    m->apart[i] = in->spec[i].ndim >= 2 && m->matrix[i].rows > 0 && m->matrix[i].cols > 0;
+    if (!m->apart[i]) continue;
     if (first == in->n) first = i;
     last = i;
   }
-  if (m->p->edges == MUON_EDGES_ADAMW && first < in->n) m->o.apart[first] = m->o.apart[last] = 0;
+  if (m->p->edges == MUON_EDGES_ADAMW && first < in->n) m->apart[first] = m->apart[last] = 0;
+}
+
+/* Of a matrix the mean alone. */
+static uint32_t kinds_of(const void *arg, uint32_t tensor) {
+  return ((const muon *)arg)->apart[tensor] ? 1 : MUON_MOMENTS;
 }
 
 int muon_plan(sp_ctx *ctx, muon *m, sp_plan *plan, int64_t chunk) {
   static const char *const kinds[MUON_MOMENTS] = {"exp_avg", "exp_avg_sq"};
   const sp_speclist *in = &plan->in[OPTIM_IN_GRADIENTS];
-  int rc = optim_plan(ctx, &m->o, plan, &m->p->common, kinds, MUON_MOMENTS, chunk);
-  if (rc) return rc;
   free(m->matrix);
+  free(m->apart);
   m->matrix = calloc(in->n + 1, sizeof *m->matrix);
-  if (!m->matrix) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for a list of %u tensors", in->n);
+  m->apart = calloc(in->n + 1, sizeof *m->apart);
+  if (!m->matrix || !m->apart) return ctx->host->fail(ctx, SP_E_NOMEM, "no memory for a list of %u tensors", in->n);
   choose(m, in);
+  int rc = optim_plan_of(ctx, &m->o, plan, &m->p->common, kinds, MUON_MOMENTS, chunk, kinds_of, m);
+  if (rc) return rc;
+  memcpy(m->o.apart, m->apart, in->n * sizeof *m->apart);
   plan->restores = optim_restores(&m->o);
   plan->slice = 0; /* matrices are whole */
   return SP_OK;

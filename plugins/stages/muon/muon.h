@@ -15,7 +15,7 @@
 #define MUON_5 2.0315f
 #define MUON_TINY 1e-7f
 
-enum { MUON_MEAN, MUON_SQUARE, MUON_MOMENTS };
+enum { MUON_MEAN, MUON_SQUARE, MUON_MOMENTS }; /* SQUARE: of what AdamW updates */
 enum { MUON_EDGES_ADAMW, MUON_EDGES_MUON };
 
 typedef struct muon_params {
@@ -37,6 +37,7 @@ typedef struct muon {
   const muon_params *p;
   optim o;
   muon_matrix *matrix; /* [n] */
+  uint8_t *apart;      /* [n] 1: a matrix that Muon updates */
 } muon;
 
 #ifdef __cplusplus
