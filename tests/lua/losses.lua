@@ -42,6 +42,33 @@ for what, params in pairs { mse = {}, l1 = {}, huber = { delta = 0.1 } } do
   end)
 end
 
+-- Shards, and batches that are added up, are one batch: of positions, of numbers, and of those that have a value.
+local function weight_after(how, batch, wire)
+  local g <close> = sp.graph { device = "cpu", threads = 1, shards = how.shards }
+  local data = g.reader { path = "random", size = { 8, 8 }, batch = batch, samples = 8, classes = 2, shuffle = false }
+  local image = g.to_float { data.image, scale = true }
+  local net = g.layers { image, layers = { { "conv", 3, kernel = 1 } } }
+  g:train { wire(g, net, image), optimizer = g.sgd { lr = 0.5 }, accumulate = how.accumulate }
+  for _ in g:steps(how.accumulate or 1) do end
+  local file = dir.path .. "/one.safetensors"
+  g:save(file)
+  local text = t.read(file)
+  local length = ("<I8"):unpack(text)
+  return { ("<" .. ("f"):rep((#text - 8 - length) // 4)):unpack(text, 9 + length) }
+end
+for what, wire in pairs {
+  ["cross_entropy of probabilities"] = function(g, net, image) return g.cross_entropy { net, image, label_smoothing = 0.1 } end,
+  bce = function(g, net, image) return g.bce { net, image } end, l1 = function(g, net, image) return g.l1 { net, image } end,
+  huber = function(g, net, image) return g.huber { net, image, delta = 0.1 } end,
+} do
+  local whole = weight_after({}, 8, wire)
+  for _, how in ipairs { { accumulate = 4 }, { shards = 2 } } do
+    local parts, worst = weight_after(how, how.shards and 4 or 2, wire), 0
+    for i = 1, #whole - 1 do worst = math.max(worst, math.abs(whole[i] - parts[i])) end
+    t.ok(#whole == #parts and worst < 1e-6, ("%s in parts: %g apart"):format(what, worst))
+  end
+end
+
 -- mse pulls its target as well: a layer on that side learns, too.
 do
   local g <close> = sp.graph { device = "cpu", threads = 1 }

@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(THREADS, KIND == POINT_SQUARE && WAY ==
       slope[k] = __fmul_rn(counts >> k & 1 ? slope[k] : 0.0f, scale);
     }
     costs[threadIdx.x] = make_float4(cost[0], cost[1], cost[2], cost[3]);
-    if (WAY != LABELS && j.shares) {
+    if (KIND == POINT_BCE && WAY != LABELS) { /* the others have any numbers */
 #pragma unroll
       for (int k = 0; k < 4; k++)
         if (k < n) judge_target(w, WAY == ACROSS ? other[k] : i + k, t[k]);
