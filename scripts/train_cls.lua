@@ -35,8 +35,8 @@ local opt = train_options.args({
   },
 }, { doc = "Trains a classifier behind augmentation.", size = 224, moved = { reference = "reference_cls.lua" } })
 
-if opt.cache ~= "off" and opt.backbone ~= "" and not (opt.probe and opt.augment == "none") then
-  sp.usage("--cache %s: goes with --probe and --augment none, since else an image is another in each epoch", opt.cache)
+if opt.cache ~= "off" and opt.backbone ~= "" and not (opt.probe and opt.augment == "none" and opt.mixup + opt.cutmix == 0) then
+  sp.usage("--cache %s: goes with --probe and --augment none, without --mixup and --cutmix, since else an image is another in each epoch", opt.cache)
 end
 
 local t <close> = trainer.new(opt, {

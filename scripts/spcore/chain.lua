@@ -225,8 +225,8 @@ function chain:add(g, image, mask, more, how)
   local dtype = (both and both[1] or image).dtype
   for _, step in ipairs(self.steps) do
     local wanted = { image, masks = mask }
-    if mixes[step.stage] and not (mask and step.stage == "cutmix") then
-      core.fail(("%s: %s changes labels, of which a chain has none: take %s"):format(at(self, step), step.stage, mixes[step.stage]))
+    if mixes[step.stage] and not mask then
+      core.fail(("%s: %s changes labels, of which a chain has none; train_cls.lua has %s"):format(at(self, step), step.stage, mixes[step.stage]))
     end
     for k, v in next, step.params do
       if k == 1 or k == "masks" then

@@ -13,7 +13,7 @@ local mixing = { options = {
 -- What is said of a training with mixed images.
 mixing.words = "its images are mixed: the accuracy of a training step counts the class of the larger share; that of a validation is as ever"
 
-mixing.sheet = "the sheet shows images before they are mixed: each picture is of one sample, and --mixup and --cutmix take two"
+mixing.sheet = "the sheet shows images before they are mixed, as each picture is of one sample"
 
 local function name_of(opt) return opt.mixup > 0 and "mixup" or opt.cutmix > 0 and "cutmix" or nil end
 
@@ -25,9 +25,6 @@ function mixing.on(opt, target)
   end
   if not name then return false end
   if target == "numbers" then args.usage("--%s: goes with classes and labels, not with --target numbers", name) end
-  if opt.cache ~= "off" then
-    args.usage("--cache %s: an image that is mixed is another in each epoch; leave --%s out, or --cache", opt.cache, name)
-  end
   if opt.batch == 1 then args.usage("--%s: mixes the images of a batch, and --batch 1 has one", name) end
   return true
 end

@@ -122,6 +122,7 @@ def options_of_training(c):
         c.cures(f"run train_{kind}.lua --reference --size 16 --batch 2 --steps 1", "'reference' is a script of its own", "spcore run reference_" + kind + ".lua --size 16 --batch 2 --steps 1", status=2)
     c.cures(cls + " --mixup 0.2 --batch 1", "--mixup: mixes the images of a batch, and --batch 1 has one", ("--mixup", None), status=2)
     c.cures(cls + " --cutmix 1 --mixup 1e-3", "--mixup 0.001: 0, or 0.01 and more is expected", ("--mixup", None), status=2)
+    c.cures(cls + " --mixup 0.2 --cache host --backbone resnet18 --size 32 --probe --augment none", "without --mixup and --cutmix", ("--cache", None), status=2, then=2)
     c.write("mix.lua", "return { flip {}, mixup {} }")
     c.cures(cls + " --augment mix.lua", "mixup changes labels, of which a chain has none", ("--mixup ALPHA", "--mixup 0.2 --augment none"), status=1)
     c.cures(cls + " --cache host --backbone resnet18 --size 32", "goes with --probe and --augment none", ("--cache", None), status=2)
@@ -357,6 +358,12 @@ def snippets(c, rows):
         c.cured.add(f"{n} bad {said[n, 'bad']}")
 
 
+MIXED = """local g <close> = sp.graph { device = "cpu" }
+local d = g.reader { path = "shapes", target = "class", samples = 16, size = 8, batch = 4 }
+g.mixup { d.image, labels = d.label%s }
+for _ in g:steps(1) do break end"""
+
+
 def layers(*rows):
     return "g.layers { x, layers = { %s } }" % ", ".join(rows)
 
@@ -371,6 +378,7 @@ def lists_of_layers(c):
     "lists of layers that a script gives, and graphs of stages"
     conv, relu = '{ "conv", 4 }', '{ "relu" }'
     snippets(c, [
+        (MIXED % "", "how many classes the labels have is missing", MIXED % ", classes = 5"),
         (layers('{ "conv" }'), "`out` is missing", layers('{ "conv", out = 8 }')),
         (layers(conv, '{ "relu", from = "a" }'), "but no layer is called so; give one name", layers('{ "conv", 4, name = "a" }', '{ "relu", from = "a" }')),
         (layers('{ "relu", from = "b" }', '{ "conv", 4, name = "b" }'), "a layer knows only what is before it",
