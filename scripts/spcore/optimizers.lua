@@ -10,7 +10,7 @@ local list <const> = {
   { "sgd", lr = { 0.1, 0.01 }, usual = { 1e-5, 2 }, decay = 1e-4, named = { "momentum" } },
   { "lion", lr = { 1e-3, 1e-4 }, usual = { 1e-7, 0.01 }, decay = 0.1 },
   { "lamb", lr = { 0.02, 5e-3 }, usual = { 1e-5, 0.5 }, decay = 1e-2, more = { betas = { 0.9, 0.99 } } },
-  { "muon", lr = { 0.05, 0.02 }, usual = { 1e-4, 0.5 }, decay = 0 },
+  { "muon", lr = { 0.05, 0.02 }, usual = { 1e-4, 0.5 }, decay = 0.0 },
 }
 
 local by_name = {}

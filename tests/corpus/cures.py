@@ -149,6 +149,8 @@ def optimizers(c):
         told = json.load(open(c.path(f"r{k}/settings.json")))["options"]
         assert (told["lr"], told["weight_decay"]) == (lr, decay), told
         bits.add(open(c.path(f"r{k}/weights.safetensors"), "rb").read())
+        # what was recorded is what is meant again: nothing of the optimizer is overridden
+        c.run(f"run train_cls.lua --resume r{k} --steps 3 --override", lacks=f"'{told['optimizer']}: ")
     assert len(bits) == 8, "some have no say"
 
 
