@@ -176,10 +176,18 @@ local function augment(b, at)
   if at.mask then ins[2] = { at.mask, port = "masks" } end
   local node = add(b, stage, ins, params, { alias = { ["images[1]"] = at.image, ["masks[1]"] = at.mask } })
   if params.size then node.alias = nil end
-  local new = { image = node.name .. ".images[1]", size = size, label = at.label }
+  local new = { image = node.name .. ".images[1]", size = size, label = at.label, shares = at.shares }
   if at.mask then new.mask = node.name .. ".masks[1]" end
   keep(b, b.anything, new.image)
   return new
+end
+
+-- Samples of the batch mixed, labels along: what each class counts, and the one that counts most.
+local function mixed(b, at)
+  local rng = b.rng
+  local node = add(b, rng.pick { "mixup", "cutmix", "mixup_or_cutmix" }, { { at.image, port = "images" }, { at.label, port = "labels" } },
+    { classes = "4", same_on_batch = rng.chance(0.5) and "true" or nil })
+  return { image = node.name .. ".images[1]", size = at.size, label = node.name .. ".main", shares = node.name .. ".labels" }
 end
 
 local function floats(b, at)
@@ -247,9 +255,11 @@ local function class_scores(b, at, ref)
   return node.name .. ".logits"
 end
 
-local function judge(b, logits, labels)
-  local ins = { { logits }, { labels, nograd = true } }
-  local node = add(b, "cross_entropy", ins, { ignore_index = "255" }, { grad = true })
+local function judge(b, logits, labels, shares)
+  local soft = shares and b.rng.chance(0.7)
+  local ins = { { logits }, { soft and shares or labels, nograd = true } }
+  local stage = (soft or b.rng.chance(0.6)) and "cross_entropy" or b.rng.pick { "dice", "focal", "jaccard", "lovasz", "tversky" }
+  local node = add(b, stage, ins, { ignore_index = not soft and "255" or nil }, { grad = true })
   keep(b, b.metrics, node.name .. ".loss")
   keep(b, b.metrics, node.name .. ".valid")
   b.losses[#b.losses + 1] = node.name
@@ -286,11 +296,12 @@ local function images(b)
   at[class and "label" or "mask"] = class and "data.label" or "data.mask"
   keep(b, b.anything, "data.image")
   for _ = 1, rng.below(4) do at = augment(b, at) end
+  if class and rng.chance(0.3) then at = mixed(b, at) end
   for _ = 1, rng.chance(0.3) and 2 or 1 do
     local head = rng.chance(0.3) and augment(b, at) or at
     local ref = trunk(b, floats(b, head))
     local logits = (class and class_scores or pixels)(b, head, ref)
-    judge(b, logits, head.mask or head.label)
+    judge(b, logits, head.mask or head.label, head.shares)
     measure(b, head, logits)
   end
   for _ = 1, rng.chance(0.5) and 1 + rng.below(4) or 0 do
