@@ -243,8 +243,8 @@ static int next(sp_loop *l, const sp_result **res, sp_err *err) {
   bool over;
   for (;;) {
     if (sp_loop_pauses(l) && sp_failure_step(&l->m->failure) == SP_NO_STEP && resume(l, err)) return err->status;
-    if (l->delivered >= end_of(l)) {
-      if (end_of(l) < l->end && l->pos && play_tick(l, &over, err)) return give_up(l, err);
+    if (l->delivered >= end_of(l)) { /* a lane that is behind may fail at what comes before, and is the one to tell */
+      if (end_of(l) < l->end && play_behind(l, end_of(l) + 1, err)) return give_up(l, err);
       return finish(l, err);
     }
     if (go_on(l, &over, err)) return give_up(l, err);

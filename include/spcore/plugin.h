@@ -254,7 +254,7 @@ typedef struct sp_plan {
   uint32_t n_groups;        /* in: 0 .. SP_MAX_GROUPS */
   uint32_t n_phases;        /* in: 0: 1; else 1 .. SP_MAX_PHASES: between two of them plan() is called anew, for more
                                weights, and what the optimizer keeps of a weight, or by itself, stays by its name */
-  const float *draw; /* out, of a SOURCE: as weights; [length] how often a sample is drawn, with replacement, relative
+  const float *draw; /* out, of a SOURCE: as weights; [length] how often a sample is drawn, relative
                         to others, at least 0, in steps; evaluations see each once. NULL: each once an epoch */
   uint32_t repeats;  /* out: 1: forward() of a training step does not read STATE weights, so that it can be called again
                         for the same step with other memory instead of them; without any it always can */
@@ -351,8 +351,9 @@ typedef struct sp_stage_type {
   const sp_port *inputs, *outputs; /* may be NULL: none */
   const sp_param *params;          /* may be NULL: none */
   size_t params_size;
-  const char *status_doc; /* words for a STATUS port, with %sample, %value and %limit; a second line, if there is one,
-                             is for statuses other than SP_E_DATA; NULL where there is no such port */
+  const char *status_doc; /* words for a STATUS port, with %sample, %value, %limit, and %float: the value as a float32
+                             with these low bits; a second line, if there is one, is for statuses other than SP_E_DATA,
+                             a third for SP_E_INVALID; NULL where there is no such port */
 
   /* Makes an instance. `params` is filled and checked, and lives as long as the instance. On failure nothing is kept
    * and destroy() is not called. [main & !running] */

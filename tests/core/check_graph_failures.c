@@ -179,6 +179,35 @@ START_TEST(a_failure_on_a_lane_behind_is_told_where_serialized_tells_it) {
 }
 END_TEST
 
+/* Two stages fail at one step, in lanes that know nothing of each other. The one that comes first in serialized order
+ * is on the lane behind: it runs all the same, and is told, also where the host knows of the other one before its
+ * tick. */
+START_TEST(the_first_of_two_on_other_lanes_is_told) {
+  static const char *const devices[] = {"cpu", "mock"};
+  for (int k = 0; k < 2 * 2 * 10; k++) {
+    sp_graph *g = new_graph((sp_graph_opts){.run_ahead = 1 + k / 2 % 2, .device = devices[k % 2]});
+    sp_node *data = source(g, "data", 22);
+    sp_node *first = wire(g, add2(g, "toy_mul", "first", (sp_node_opts){.frozen = true}, "fail_at", 0, NULL, 0), data);
+    sp_node *dec = wire(g, mul(g, "dec", false), data);
+    sp_node *second = wire(g, add2(g, "toy_mul", "second", (sp_node_opts){.frozen = true}, "fail_at", 0, NULL, 0), dec);
+    sp_node *l = loss_of(g, "l", dec);
+    sp_node *t[] = {dec, second, l}, *b[] = {first};
+    sp_lane_desc d[] = {{{.name = "train", .delay = 0}, t, 3, NULL},
+                        {{.name = "behind", .delay = 1 + k / 2 % 2}, b, 1, NULL}};
+    const sp_result *r;
+    sp_err err;
+    int status = SP_OK;
+    train(g, l, NULL, 0);
+    ck_assert_msg(!sp_graph_strategy(g, "split", d, 2, &err), "%s", err.msg);
+    ck_assert_msg(!sp_engine_begin(on(g), 1, &err), "%s", err.msg);
+    while (!status && !(status = sp_engine_next(on(g), &r, &err)) && r) continue;
+    ck_assert_int_eq(status, SP_E_DATA);
+    ck_assert_msg(strstr(err.msg, "'first'") != NULL, "%s", err.msg);
+    free_graph(g);
+  }
+}
+END_TEST
+
 START_TEST(two_evaluations_in_turns_allocate_once) {
   sp_graph *g = new_graph((sp_graph_opts){0});
   sp_node *data = source(g, "data", 8), *a = source(g, "a", 8), *b = source(g, "b", 10);
@@ -207,6 +236,7 @@ int main(void) {
                                 evaluation_fails_in_a_loop,
                                 first_failure_is_told,
                                 a_failure_on_a_lane_behind_is_told_where_serialized_tells_it,
+                                the_first_of_two_on_other_lanes_is_told,
                                 two_evaluations_in_turns_allocate_once};
   return run_tests("graph_failures", tests, sizeof tests / sizeof *tests);
 }
