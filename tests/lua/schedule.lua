@@ -177,7 +177,7 @@ local function check(strategy, device, asked, capture)
   check_memory(doc, memory, serialized)
   check_text(doc, text)
   check_dot(doc, (schedule(options, "--dot")))
-  check_svg(doc, (schedule(options, "--svg")))
+  check_svg(doc, (schedule(options, "--svg -")))
   return doc
 end
 
@@ -222,7 +222,7 @@ for step in g:steps(1) do error "it ran" end
 do
   local line = "schedule %s predict.lua --device mock --strategy replicas --depth 3"
   local _, out = t.spcore(dir.path, line:format "--json")
-  local code, svg, err = t.spcore(dir.path, line:format "--svg")
+  local code, svg, err = t.spcore(dir.path, line:format "--svg -")
   t.eq(code, 0, err)
   check_svg(sp.json.decode(out), svg, 3)
 end
@@ -255,7 +255,8 @@ fails(1, "train.lua:7: stage 'alone': input 'x' is not wired", "--json train.lua
 fails(1, "no strategy 'pipelind'; did you mean 'pipelined'", "train.lua --strategy pipelind")
 fails(2, "schedule: a script is wanted", "--json")
 fails(2, "schedule: one of %-%-json, %-%-dot and %-%-svg", "--json --dot train.lua")
-fails(2, "schedule: one of %-%-json, %-%-dot and %-%-svg", "--svg --json train.lua")
+fails(2, "schedule: one of %-%-json, %-%-dot and %-%-svg", "--svg - --json train.lua")
+fails(2, "schedule: %-%-svg train.lua: a script; name the file to draw to as well, %-%-svg schedule.svg", "--svg train.lua")
 fails(2, "there is no option %-%-jsn, did you mean %-%-json", "--jsn train.lua")
 fails(1, "nowhere.so: No such file", "--plugin nowhere.so train.lua")
 fails(2, "script 'nowhere' not found", "nowhere")
