@@ -40,8 +40,7 @@ int sp_cmd_usage(const sp_cmd *cmd, const char *fmt, ...) SP_PRINTF(2, 3);
 /* Prints "spcore: " and err's words; returns SP_EXIT_FAILED. */
 int sp_cmd_failed(const sp_err *err);
 /* cmd_run.c: runs a script in a Lua state, with everything of the process around it. `schedule` and `picture`: as
- * sp_lua has them.
- * Returns the exit code. */
+ * sp_lua has them. Returns the exit code. */
 struct sp_env;
 struct sp_env_opts;
 /* In this env, which is freed at the end; argv are the script's words. */
@@ -63,7 +62,7 @@ int sp_cmd_run_script(sp_cmd_script *s, int argc, char **argv);
 #define SP_CMD_PLUGIN(key) {"plugin", "FILE.so", key, "load this plugin first; may be repeated"}
 int sp_cmd_read_ranks(sp_cmd_script *s, const char *text);
 int sp_cmd_read_timeout(const sp_cmd_script *s, const char *text);
-/* cmd_schedule.c: form json, dot or svg, the last to a file; the same. */
+/* What `schedule` is to print: form json, dot or svg, the last to a file; the same. */
 int sp_cmd_read_form(sp_cmd_script *s, const char *form, const char *file);
 /* cmd_lua.c: runs scripts/spcore/commands/NAME.lua, where argv[0] is NAME. Returns the exit code. */
 int sp_cmd_lua(int argc, char **argv);

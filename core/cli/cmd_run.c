@@ -147,6 +147,19 @@ int sp_cmd_read_timeout(const sp_cmd_script *script, const char *text) {
   return -1;
 }
 
+int sp_cmd_read_form(sp_cmd_script *s, const char *form, const char *file) {
+  if (strcmp(s->schedule, "text") != 0 && strcmp(s->schedule, form) != 0)
+    return sp_cmd_usage(s->cmd, "one of --json, --dot and --svg");
+  if (!strcmp(form, "svg") && (!*file || (file[0] == '-' && file[1])))
+    return sp_cmd_usage(s->cmd, "--svg: a file is wanted, as --svg schedule.svg; - is standard output");
+  const char *end = file ? strrchr(file, '.') : NULL;
+  if (end && !strcmp(end, ".lua"))
+    return sp_cmd_usage(s->cmd, "--svg %s: a script; name the file to draw to as well, --svg schedule.svg", file);
+  s->schedule = form;
+  s->picture = file;
+  return -1;
+}
+
 /* Whether argv[*i] is this option, and what it says; its value may be the next. */
 static bool is_option(const char *name, int argc, char **argv, int *i, const char **value) {
   size_t n = strlen(name);

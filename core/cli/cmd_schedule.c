@@ -2,24 +2,9 @@
  * cmd_schedule.c - spcore schedule: what a script's graph would do in a step, in place of doing it. */
 #include <getopt.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/cmd.h"
 #include "host/env.h"
-
-int sp_cmd_read_form(sp_cmd_script *s, const char *form, const char *file) {
-  if (strcmp(s->schedule, "text") != 0 && strcmp(s->schedule, form) != 0)
-    return sp_cmd_usage(&sp_cmd_schedule, "one of --json, --dot and --svg");
-  if (!strcmp(form, "svg") && (!*file || (file[0] == '-' && file[1])))
-    return sp_cmd_usage(&sp_cmd_schedule, "--svg: a file is wanted, as --svg schedule.svg; - is standard output");
-  const char *end = file ? strrchr(file, '.') : NULL;
-  if (end && !strcmp(end, ".lua"))
-    return sp_cmd_usage(&sp_cmd_schedule, "--svg %s: a script; name the file to draw to as well, --svg schedule.svg",
-                        file);
-  s->schedule = form;
-  s->picture = file;
-  return -1;
-}
 
 static int schedule_main(int argc, char **argv) {
   const char **plugins = sp_calloc((size_t)argc, sizeof *plugins);
