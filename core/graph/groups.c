@@ -89,9 +89,13 @@ static const char *glob_of(const group *g, uint32_t i) { return ((const char *co
 /* "encoder.layer4" stands for all that begins so, "encoder.layer4.*". */
 static bool glob_fits(const char *glob, const group *g, const sp_weights *stage, size_t i) {
   char name[512], below[512];
+  size_t n = strlen(glob);
+  if (g->flat && stage->weights[i].spec.ndim > 1) return false;
   snprintf(name, sizeof name, "%s.%s", stage->name, stage->weights[i].name);
+  if (!fnmatch(glob, name, 0)) return true;
+  if (n && glob[n - 1] == '*') return false;
   snprintf(below, sizeof below, "%s.*", glob);
-  return (!fnmatch(glob, name, 0) || !fnmatch(below, name, 0)) && (!g->flat || stage->weights[i].spec.ndim <= 1);
+  return !fnmatch(below, name, 0);
 }
 
 static bool fits(const group *g, const sp_weights *stage, size_t i) {

@@ -243,7 +243,7 @@ int sp_engine_build(sp_engine *e, sp_err *err) {
   st = sp_engine_check_memory(e, NULL, err);
   bool fresh = !e->g->store.initialised;
   if (!st && fresh) st = sp_store_init(&e->g->store, err);
-  if (!st && fresh) st = same_schedule(e, err);
+  if (!st) st = same_schedule(e, err); /* of each phase */
   if (!st && fresh) st = sp_store_share(&e->g->store, NULL, err);
   if (!st) st = sp_choices_build(e->units[0].m, NULL, err);
   if (st) sp_engine_unplan(e);

@@ -164,9 +164,7 @@ void sp_call_fill(sp_call *c, uint64_t step, uint32_t n) {
   c->n = n;
   if (t->sums_buf >= 0) c->io.sums = c->m->buf[t->sums_buf][0];
   if (t->scale_buf >= 0) c->io.dw_scale = c->m->buf[t->scale_buf][step % (uint64_t)p->bufs[t->scale_buf].slots];
-  c->io.saved = t->saved_buf >= 0 ? c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots] : NULL;
-  bool again = t->kind == SP_TASK_FORWARD || t->kind == SP_TASK_BACKWARD;
-  if (again && sp_program_again(p, t->node)) c->io.saved = (char *)c->io.scratch + sp_again_saved(t->node);
+  if (t->saved_buf >= 0) c->io.saved = c->m->buf[t->saved_buf][step % (uint64_t)p->bufs[t->saved_buf].slots];
   if (c->again) sp_again_fill(c->again, c);
 }
 
@@ -242,8 +240,9 @@ static int make_call(sp_machine *m, const sp_task *t, int slot, sp_err *err) {
   const sp_io_parts parts = parts_of(m, c);
   sp_io_fill(&c->io, sp_task_call(t->kind), &parts);
   bind_block(m, c, slot);
-  if (t->kind == SP_TASK_BACKWARD && sp_program_again(m->p, n) && sp_again_new(&c->again, c, &parts, err))
-    return err->status;
+  bool again = (t->kind == SP_TASK_FORWARD || t->kind == SP_TASK_BACKWARD) && sp_program_again(m->p, n);
+  if (again) c->io.saved = (char *)c->io.scratch + sp_again_saved(n);
+  if (again && t->kind == SP_TASK_BACKWARD && sp_again_new(&c->again, c, &parts, err)) return err->status;
   return t->instead ? bind_cache(m, c, err) : SP_OK;
 }
 

@@ -29,7 +29,7 @@ case ${SP_SANITIZERS-} in
   *thread*) net="--width 4 --levels 2" long=60 ;; # that takes minutes there
   *address*) long=60 ;;
 esac
-seg="train_seg.lua --size 16 $net --train-encoder --samples 124 --ema 0.9 --dropout 0.1"
+seg="train_seg.lua --size 16 $net --train-encoder --unfreeze levels.0@0.5 --samples 124 --ema 0.9 --dropout 0.1"
 cls="train_cls.lua --size 16 --samples 124"
 common="--device cpu --threads 1 --seed 3 --batch 2 --shards 8 --eval-every 4 --quiet --checksums --no-tensorboard"
 
